@@ -1,0 +1,50 @@
+# make demo   compile and run a small DeepSeek-shaped layer on four ranks, compared with MindSpore
+# make test   lint, format, types, lit and pytest
+# Each sets up a virtual environment in .venv first; nothing outside the checkout is changed.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV ?= .venv
+BIN := $(abspath $(VENV))/bin
+STAMP := $(VENV)/.installed
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+CXX_FILES = $(shell git ls-files '*.h' '*.cpp')
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test lint types format-cxx lit pytest format clean
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+venv: $(STAMP) ## set up .venv
+
+demo: $(STAMP) ## compile and run a small layer on four ranks, compared with MindSpore
+	$(BIN)/hpmoe run --preset deepseek-v3-tiny --ranks 4 --routing zipf:1.2 --check
+
+test: lint types lit pytest ## everything that CI runs
+
+lint: $(STAMP) ## ruff and clang-format, without changing a file
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(if $(CXX_FILES),$(BIN)/clang-format --dry-run --Werror $(CXX_FILES))
+
+types: $(STAMP) ## pyright
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python
+
+lit: $(STAMP) ## textual IR tests
+	PATH=$(BIN):$$PATH $(BIN)/lit -j $(JOBS) -v --order=lexical test/filecheck
+
+pytest: $(STAMP) ## unit tests and runs of generated code
+	PATH=$(BIN):$$PATH $(BIN)/python -m pytest -q
+
+format: $(STAMP) ## rewrite Python and C++ in the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(if $(CXX_FILES),$(BIN)/clang-format -i $(CXX_FILES))
+
+clean: ## remove .venv and build products
+	rm -rf $(VENV) build dist *.egg-info demo-output

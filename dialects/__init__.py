@@ -1,0 +1,1 @@
+"""What the IR can say: one module a dialect, and the region arithmetic beside them."""

@@ -1,0 +1,1 @@
+"""A compiler from one Mixture-of-Experts layer to one persistent Ascend kernel."""

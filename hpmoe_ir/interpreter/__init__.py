@@ -1,0 +1,1 @@
+"""NumPy execution of each level, all ranks in one process."""

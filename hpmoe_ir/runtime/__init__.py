@@ -1,0 +1,1 @@
+"""What the generated code runs on: device headers, host side, CPU model."""

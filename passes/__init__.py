@@ -1,0 +1,1 @@
+"""Rewrites of the IR: one module a pass."""
