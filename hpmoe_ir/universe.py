@@ -1,5 +1,25 @@
 """What hpmoe_ir adds to xDSL: dialects, passes and targets by name, each imported on demand."""
 
-from xdsl.universe import Universe
+from collections.abc import Callable
 
-HPMOE_UNIVERSE = Universe()
+from xdsl.ir import Dialect
+from xdsl.passes import ModulePass
+from xdsl.universe import Universe
+from xdsl.utils.target import Target
+
+
+def _moe() -> Dialect:
+    from hpmoe_ir.dialects.moe import Moe
+
+    return Moe
+
+
+DIALECTS: dict[str, Callable[[], Dialect]] = {
+    "moe": _moe,
+}
+
+PASSES: dict[str, Callable[[], type[ModulePass]]] = {}
+
+TARGETS: dict[str, Callable[[], type[Target]]] = {}
+
+HPMOE_UNIVERSE = Universe(all_dialects=DIALECTS, all_passes=PASSES, all_targets=TARGETS)

@@ -1,0 +1,237 @@
+"""
+Where rows and weights live: the attributes and the route type of the `moe` dialect.
+
+Each capacity carries its unit in the text: `64 rows`, `64 tokens`, `4 experts over 2 ranks`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, TensorType
+from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+AnyTensor: TypeAlias = TensorType[Attribute]
+
+
+class RowsAttr(ParametrizedAttribute, ABC):
+    """
+    Placement of a tensor whose dimension 0 is rows: at most `rows` of them on each rank.
+
+    The number of rows that are there at run time differs from rank to rank and may be 0.
+    """
+
+    rows: IntAttr
+
+    def verify(self) -> None:
+        if self.rows.data < 1:
+            raise VerifyException(
+                f"{self.name}: expected a capacity of at least 1 row, found {self.rows.data}"
+            )
+
+    def tensor(self, width: int, element_type: Attribute) -> AnyTensor:
+        """`tensor<?xWIDTHxTYPE, #moe.PLACEMENT<N rows>>`."""
+        return TensorType(element_type, [DYNAMIC_INDEX, width], self)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            rows = parser.parse_integer(allow_boolean=False)
+            parser.parse_keyword("rows")
+        return [IntAttr(rows)]
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.rows.data} rows>")
+
+
+@irdl_attr_definition
+class TokensAttr(RowsAttr):
+    """`#moe.tokens<64 rows>`: one row for each of this rank's tokens, in their order."""
+
+    name = "moe.tokens"
+
+    def __init__(self, rows: int):
+        super().__init__(IntAttr(rows))
+
+
+@irdl_attr_definition
+class SentAttr(RowsAttr):
+    """`#moe.sent<128 rows>`: one row for each (token, expert) of this rank, in send order."""
+
+    name = "moe.sent"
+
+    def __init__(self, rows: int):
+        super().__init__(IntAttr(rows))
+
+
+@irdl_attr_definition
+class GroupedAttr(RowsAttr):
+    """`#moe.grouped<256 rows>`: the rows for this rank's experts, in receive order."""
+
+    name = "moe.grouped"
+
+    def __init__(self, rows: int):
+        super().__init__(IntAttr(rows))
+
+
+def _check_spread(name: str, experts: int, ranks: int) -> None:
+    """Refuses a number of experts that can't be spread evenly over the ranks."""
+    if ranks < 1 or experts < 1:
+        raise VerifyException(
+            f"{name}: expected at least 1 expert and 1 rank, found {experts} over {ranks}"
+        )
+    if experts % ranks:
+        raise VerifyException(
+            f"{name}: expected a number of experts that is a multiple of the number of ranks, "
+            f"found {experts} experts over {ranks} ranks"
+        )
+
+
+@irdl_attr_definition
+class ExpertsAttr(ParametrizedAttribute):
+    """
+    `#moe.experts<4 over 2 ranks>`: dimension 0 is this rank's share of the experts, here 2 of 4.
+
+    Expert x lives on rank x / L, where L = experts / ranks.
+    """
+
+    name = "moe.experts"
+
+    experts: IntAttr
+    ranks: IntAttr
+
+    def __init__(self, experts: int, ranks: int):
+        super().__init__(IntAttr(experts), IntAttr(ranks))
+
+    def verify(self) -> None:
+        _check_spread(self.name, self.experts.data, self.ranks.data)
+
+    @property
+    def local_experts(self) -> int:
+        """Experts of one rank."""
+        return self.experts.data // self.ranks.data
+
+    def tensor(self, shape: tuple[int, int], element_type: Attribute) -> AnyTensor:
+        """`tensor<LxAxBxTYPE, #moe.experts<E over R ranks>>` for a weight of A by B."""
+        return TensorType(element_type, [self.local_experts, *shape], self)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            experts = parser.parse_integer(allow_boolean=False)
+            parser.parse_keyword("over")
+            ranks = parser.parse_integer(allow_boolean=False)
+            parser.parse_keyword("ranks")
+        return [IntAttr(experts), IntAttr(ranks)]
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.experts.data} over {self.ranks.data} ranks>")
+
+
+@irdl_attr_definition
+class RouteType(ParametrizedAttribute, TypeAttribute):
+    """
+    `!moe.route<64 tokens, top 2, 4 experts over 2 ranks, 256 rows>`: which rows go where.
+
+    The value holds what all ranks together need to know of the routing: the number of rows from
+    each rank to each expert, the send order, and where rows begin in the receive buffers. The type
+    holds the limits: at most 64 tokens on a rank, each to 2 of 4 experts, and at most 256 rows
+    received by a rank. More rows than that at run time is an error on every rank.
+    """
+
+    name = "moe.route"
+
+    tokens: IntAttr
+    """Most tokens that a rank may bring."""
+    top: IntAttr
+    """Experts that each token goes to."""
+    experts: IntAttr
+    """Experts of all ranks."""
+    ranks: IntAttr
+    rows: IntAttr
+    """Most rows that a rank can receive."""
+
+    def __init__(self, tokens: int, top: int, experts: int, ranks: int, rows: int | None = None):
+        """Without `rows`, the capacity is what a rank receives at the very most."""
+        if rows is None:
+            _check_spread(self.name, experts, ranks)
+            rows = ranks * tokens * min(top, experts // ranks)
+        super().__init__(*(IntAttr(n) for n in (tokens, top, experts, ranks, rows)))
+
+    def verify(self) -> None:
+        _check_spread(self.name, self.experts.data, self.ranks.data)
+        if self.tokens.data < 1:
+            raise VerifyException(
+                f"{self.name}: expected a capacity of at least 1 token, found {self.tokens.data}"
+            )
+        if not 1 <= self.top.data <= self.experts.data:
+            raise VerifyException(
+                f"{self.name}: expected top between 1 and the number of experts, "
+                f"{self.experts.data}, found {self.top.data}"
+            )
+        if not 1 <= self.rows.data <= self.lossless_rows:
+            raise VerifyException(
+                f"{self.name}: expected a capacity between 1 and {self.lossless_rows} rows, the "
+                f"most that a rank can receive, found {self.rows.data}"
+            )
+
+    @property
+    def local_experts(self) -> int:
+        """Experts of one rank, L."""
+        return self.experts.data // self.ranks.data
+
+    @property
+    def lossless_rows(self) -> int:
+        """Rows that a rank receives at the very most, whatever the routing."""
+        return self.ranks.data * self.tokens.data * min(self.top.data, self.local_experts)
+
+    @property
+    def token_rows(self) -> TokensAttr:
+        """Placement of one row a token."""
+        return TokensAttr(self.tokens.data)
+
+    @property
+    def sent_rows(self) -> SentAttr:
+        """Placement of one row a (token, expert)."""
+        return SentAttr(self.tokens.data * self.top.data)
+
+    @property
+    def grouped_rows(self) -> GroupedAttr:
+        """Placement of the received rows."""
+        return GroupedAttr(self.rows.data)
+
+    @property
+    def placement(self) -> ExpertsAttr:
+        """Placement of the weights."""
+        return ExpertsAttr(self.experts.data, self.ranks.data)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            tokens = parser.parse_integer(allow_boolean=False)
+            parser.parse_keyword("tokens")
+            parser.parse_punctuation(",")
+            parser.parse_keyword("top")
+            top = parser.parse_integer(allow_boolean=False)
+            parser.parse_punctuation(",")
+            experts = parser.parse_integer(allow_boolean=False)
+            parser.parse_keyword("experts")
+            parser.parse_keyword("over")
+            ranks = parser.parse_integer(allow_boolean=False)
+            parser.parse_keyword("ranks")
+            parser.parse_punctuation(",")
+            rows = parser.parse_integer(allow_boolean=False)
+            parser.parse_keyword("rows")
+        return [IntAttr(n) for n in (tokens, top, experts, ranks, rows)]
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(
+            f"<{self.tokens.data} tokens, top {self.top.data}, {self.experts.data} experts over "
+            f"{self.ranks.data} ranks, {self.rows.data} rows>"
+        )
