@@ -1,0 +1,111 @@
+"""Element types of tensors as NumPy sees them: bits, rounding and unit roundoff.
+
+NumPy has no bfloat16. Values are float32 arrays, raw memory is an unsigned integer array; the
+functions here convert between the two, rounding to nearest even like the hardware does.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+Dtype: TypeAlias = Literal["bf16", "f16", "f32", "f64"]
+"""Names of element types, as MLIR spells them."""
+
+DTYPES: tuple[Dtype, ...] = get_args(Dtype)
+
+FloatArray: TypeAlias = np.ndarray[Any, np.dtype[np.float32]]
+RawArray: TypeAlias = np.ndarray[Any, np.dtype[np.unsignedinteger[Any]]]
+AnyFloats: TypeAlias = np.ndarray[Any, np.dtype[np.floating[Any]]]
+
+_BYTES: dict[Dtype, int] = {"bf16": 2, "f16": 2, "f32": 4, "f64": 8}
+_SIGNIFICAND_BITS: dict[Dtype, int] = {"bf16": 8, "f16": 11, "f32": 24, "f64": 53}
+_LEAST: dict[Dtype, float] = {
+    "bf16": 2.0**-133,
+    "f16": 2.0**-24,
+    "f32": 2.0**-149,
+    "f64": 2.0**-1074,
+}
+
+
+class DtypeError(ValueError):
+    """An element type that does not exist or has no raw form here."""
+
+
+def check_dtype(name: str) -> Dtype:
+    """`name` as an element type. Raises DtypeError for one that is not known."""
+    for dtype in DTYPES:
+        if name == dtype:
+            return dtype
+    raise DtypeError(f"unknown element type '{name}', expected one of {', '.join(DTYPES)}")
+
+
+def byte_size(dtype: Dtype) -> int:
+    """Bytes of one element."""
+    return _BYTES[dtype]
+
+
+def unit_roundoff(dtype: Dtype) -> float:
+    """Largest relative error of rounding a normal number to `dtype`: half a unit in the last
+    place of 1."""
+    return 2.0 ** -_SIGNIFICAND_BITS[dtype]
+
+
+def underflow_error(dtype: Dtype) -> float:
+    """Largest absolute error of rounding a subnormal number to `dtype`."""
+    return _LEAST[dtype] / 2
+
+
+def to_bits(values: AnyFloats, dtype: Dtype) -> RawArray:
+    """Raw memory of `values` rounded to `dtype`: uint16 for bf16 and f16, uint32, uint64.
+
+    Same shape, row-major. Values go through float32 first unless `dtype` is f64.
+    """
+    match dtype:
+        case "bf16":
+            return _bfloat16_bits(np.ascontiguousarray(values, np.float32))
+        case "f16":
+            with np.errstate(over="ignore"):
+                halves = np.ascontiguousarray(values, np.float32).astype(np.float16)
+            return halves.view(np.uint16)
+        case "f32":
+            return np.ascontiguousarray(values, np.float32).view(np.uint32)
+        case "f64":
+            return np.ascontiguousarray(values, np.float64).view(np.uint64)
+
+
+def from_bits(raw: np.ndarray[Any, Any], dtype: Dtype) -> FloatArray:
+    """The float32 values of raw memory (exact for bf16, f16, f32; rounded for f64).
+
+    `raw` may be of any integer type of the element's size, also uint8 with the last dimension
+    counting bytes; the result has the shape counted in elements.
+    """
+    bits = np.ascontiguousarray(raw)
+    size = _BYTES[dtype]
+    if bits.dtype.itemsize != size:
+        if bits.dtype != np.uint8 or bits.shape[-1] % size:
+            raise DtypeError(f"expected raw {dtype} memory, found {bits.dtype} {bits.shape}")
+    match dtype:
+        case "bf16":
+            return (bits.view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)
+        case "f16":
+            return bits.view(np.float16).astype(np.float32)
+        case "f32":
+            return bits.view(np.float32)
+        case "f64":
+            return bits.view(np.float64).astype(np.float32)
+
+
+def round_to(values: AnyFloats, dtype: Dtype) -> FloatArray:
+    """`values` rounded to `dtype`, as float32."""
+    return from_bits(to_bits(values, dtype), dtype)
+
+
+def _bfloat16_bits(values: FloatArray) -> RawArray:
+    bits = values.view(np.uint32)
+    odd = (bits >> np.uint32(16)) & np.uint32(1)
+    rounded = (bits + np.uint32(0x7FFF) + odd) >> np.uint32(16)
+    # The carry could turn a NaN into a number: keep its upper half and make it quiet.
+    quiet = (bits >> np.uint32(16)) | np.uint32(0x40)
+    return np.where(np.isnan(values), quiet, rounded).astype(np.uint16)
