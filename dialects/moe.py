@@ -1,5 +1,4 @@
-"""
-The graph level: what one Mixture-of-Experts layer computes, over tensors.
+"""The graph level: what one Mixture-of-Experts layer computes, over tensors.
 
 The program is one rank's view of an SPMD program over R ranks. Ranks bring their own tokens, at
 most T each and possibly none; each of the E experts lives on one rank, L = E / R on each, expert x
@@ -138,8 +137,7 @@ def _check_gate(type: AnyTensor, route: RouteType) -> None:
 
 @irdl_op_definition
 class RouteOp(IRDLOperation):
-    """
-    Makes a route of the ids of the experts that each token goes to, known to all ranks.
+    """Makes a route of the ids of the experts that each token goes to, known to all ranks.
 
     Row t of `ids` holds K different ids in 0..E. An id out of range or repeated for a token, and
     more rows for a rank than its capacity, are errors at run time on every rank.
@@ -170,8 +168,7 @@ class RouteOp(IRDLOperation):
 
 @irdl_op_definition
 class DispatchOp(IRDLOperation):
-    """
-    Sends each token's row to the ranks of its experts; the result is what this rank receives.
+    """Sends each token's row to the ranks of its experts; the result is what this rank receives.
 
     ```
     %recv = moe.dispatch %x by %route : tensor<?x64xbf16, #moe.tokens<64 rows>>,
@@ -209,8 +206,7 @@ class DispatchOp(IRDLOperation):
 
 @irdl_op_definition
 class GroupedMatmulOp(IRDLOperation):
-    """
-    Multiplies the rows of each local expert by that expert's matrix.
+    """Multiplies the rows of each local expert by that expert's matrix.
 
     Without `transpose_lhs`, rows times weights: `[rows, K] x [L, K, N] -> [rows, N]`, or with
     `transpose_rhs`, `[rows, K] x [L, N, K] -> [rows, N]`. With `transpose_lhs`, the gradient of
@@ -318,8 +314,7 @@ class GroupedMatmulOp(IRDLOperation):
 
 @irdl_op_definition
 class SwiGLUOp(IRDLOperation):
-    """
-    Gated activation of each row: `silu(h[:, :I]) * h[:, I:]`, with silu(v) = v / (1 + exp(-v)).
+    """Gated activation of each row: `silu(h[:, :I]) * h[:, I:]`, with silu(v) = v / (1 + exp(-v)).
 
     ```
     %a = moe.swiglu %h : tensor<?x64xbf16, #moe.grouped<256 rows>>
@@ -361,8 +356,7 @@ class SwiGLUOp(IRDLOperation):
 
 @irdl_op_definition
 class CombineOp(IRDLOperation):
-    """
-    Brings the experts' rows back and sums them, weighted, for each token.
+    """Brings the experts' rows back and sums them, weighted, for each token.
 
     `out[t] = sum over k = 0..K of gate[t, k] * (row of token t from expert ids[t, k])`, summed in
     this order in f32, or f64 for f64.
@@ -415,8 +409,7 @@ class CombineOp(IRDLOperation):
 
 @irdl_op_definition
 class WeightedSumOp(IRDLOperation):
-    """
-    Sums the rows that came back for each token, weighted: what is left of `moe.combine` once the
+    """Sums the rows that came back for each token, weighted: what is left of `moe.combine` once the
     rows lie in the send order of the rank that they were sent from. Sums as `moe.combine` does.
 
     ```

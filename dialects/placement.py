@@ -1,5 +1,4 @@
-"""
-Where rows and weights live: the attributes and the route type of the `moe` dialect.
+"""Where rows and weights live: the attributes and the route type of the `moe` dialect.
 
 Each capacity carries its unit in the text: `64 rows`, `64 tokens`, `4 experts over 2 ranks`.
 """
@@ -21,8 +20,7 @@ AnyTensor: TypeAlias = TensorType[Attribute]
 
 
 class RowsAttr(ParametrizedAttribute, ABC):
-    """
-    Placement of a tensor whose dimension 0 is rows: at most `rows` of them on each rank.
+    """Placement of a tensor whose dimension 0 is rows: at most `rows` of them on each rank.
 
     The number of rows that are there at run time differs from rank to rank and may be 0.
     """
@@ -95,8 +93,7 @@ def _check_spread(name: str, experts: int, ranks: int) -> None:
 
 @irdl_attr_definition
 class ExpertsAttr(ParametrizedAttribute):
-    """
-    `#moe.experts<4 over 2 ranks>`: dimension 0 is this rank's share of the experts, here 2 of 4.
+    """`#moe.experts<4 over 2 ranks>`: dimension 0 is this rank's share of the experts, here 2 of 4.
 
     Expert x lives on rank x / L, where L = experts / ranks.
     """
@@ -136,8 +133,7 @@ class ExpertsAttr(ParametrizedAttribute):
 
 @irdl_attr_definition
 class RouteType(ParametrizedAttribute, TypeAttribute):
-    """
-    `!moe.route<64 tokens, top 2, 4 experts over 2 ranks, 256 rows>`: which rows go where.
+    """`!moe.route<64 tokens, top 2, 4 experts over 2 ranks, 256 rows>`: which rows go where.
 
     The value holds what all ranks together need to know of the routing: the number of rows from
     each rank to each expert, the send order, and where rows begin in the receive buffers. The type

@@ -8,6 +8,12 @@ from xdsl.universe import Universe
 from xdsl.utils.target import Target
 
 
+def _comm() -> Dialect:
+    from hpmoe_ir.dialects.comm import Comm
+
+    return Comm
+
+
 def _moe() -> Dialect:
     from hpmoe_ir.dialects.moe import Moe
 
@@ -15,6 +21,7 @@ def _moe() -> Dialect:
 
 
 DIALECTS: dict[str, Callable[[], Dialect]] = {
+    "comm": _comm,
     "moe": _moe,
 }
 
