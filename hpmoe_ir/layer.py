@@ -19,7 +19,8 @@ class LayerError(ValueError):
 
 @dataclass(frozen=True)
 class LayerConfig:
-    """Sizes of the expert part of one MoE layer, from dispatch to combine.
+    """
+    Sizes of the expert part of one MoE layer, from dispatch to combine.
 
     Expert x lives on rank `x // local_experts`. Rows are rows of `hidden` elements.
     Raises LayerError for sizes that contradict each other.

@@ -1,4 +1,5 @@
-"""Routings to run a layer with: which experts each token goes to, and with what weight.
+"""
+Routings to run a layer with: which experts each token goes to, and with what weight.
 
 A routing is written `balanced`, `uniform`, `zipf:S`, `one-expert` or as the name of a `.npz` file
 with the arrays `ids.R` (int32 [tokens, top_k]) and, if wanted, `gate.R` (float32, same shape) for
@@ -81,7 +82,8 @@ def parse_routing(text: str) -> RoutingSpec:
 def generate_routing(
     spec: RoutingSpec, config: LayerConfig, tokens: Sequence[int], seed: int
 ) -> list[RankRouting]:
-    """Routing of `tokens[r]` tokens for each rank r; same arguments, same routing.
+    """
+    Routing of `tokens[r]` tokens for each rank r; same arguments, same routing.
 
     No token goes twice to an expert. Gates are positive and, where a token has more than one,
     sum to 1; none is small against the others, so that a missing expert always shows.
@@ -159,7 +161,8 @@ def _gates(rng: np.random.Generator, count: int, top_k: int) -> GateArray:
 
 
 def read_routing(path: Path, config: LayerConfig, seed: int = 0) -> list[RankRouting]:
-    """Reads the routing of all ranks from a `.npz` file; gates that it lacks are drawn.
+    """
+    Reads the routing of all ranks from a `.npz` file; gates that it lacks are drawn.
 
     Raises RoutingError with the file, the rank, the token and the value at fault.
     """
@@ -200,7 +203,7 @@ def read_routing(path: Path, config: LayerConfig, seed: int = 0) -> list[RankRou
 
 def write_routing(path: Path, routing: Sequence[RankRouting]) -> None:
     """Writes the file that `read_routing` reads."""
-    arrays = {f"ids.{rank}": r.ids for rank, r in enumerate(routing)}
+    arrays: dict[str, Any] = {f"ids.{rank}": r.ids for rank, r in enumerate(routing)}
     arrays |= {f"gate.{rank}": r.gates for rank, r in enumerate(routing)}
     np.savez(path, **arrays)
 
