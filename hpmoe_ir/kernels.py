@@ -1,0 +1,151 @@
+"""The kernel library: what the compiler knows of a tile kernel.
+
+A family of tasks names its kernel; the library says where the Ascend C function is, which kind of
+core runs it, what its arguments are, what it costs and what it computes. Passes and lowering read
+nothing else of a kernel, so another implementation takes its place by being registered and named
+(`substitute-kernel`).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+Element: TypeAlias = Literal["activation", "i32", "f32"]
+"""Element type of a tile: the layer's activation type, or a fixed one."""
+
+CoreKind: TypeAlias = Literal["aic", "aiv"]
+
+
+class KernelError(ValueError):
+    """A kernel that is not registered, or is registered twice."""
+
+
+@dataclass(frozen=True)
+class TileOperand:
+    """One tile argument of a kernel."""
+
+    name: str
+    element: Element = "activation"
+
+
+@dataclass
+class TileView:
+    """A tile as the reference implementation sees it: a NumPy view and its place in the buffer.
+
+    Elements of activation type are float32 values that the activation type can hold; `store`
+    rounds to it.
+    """
+
+    array: np.ndarray
+    first: int
+    """Index of the tile's first row (of its first element, for a tile of one dimension)."""
+    round_to: Callable[[np.ndarray], np.ndarray]
+
+    def store(self, values: np.ndarray) -> None:
+        """Writes `values`, rounded to the element type."""
+        self.array[...] = self.round_to(values)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one task of a kernel costs, in units of the machine description.
+
+    Per row of the task's dynamic rows, or in all where it has none.
+    """
+
+    macs: int = 0
+    """Multiply-accumulates of the matrix core."""
+    vector_elements: int = 0
+    """Elements that pass a vector instruction, counted once for each instruction."""
+    bytes_moved: int = 0
+    """Bytes between global and local memory."""
+
+
+Reference: TypeAlias = Callable[
+    [Sequence[TileView], Sequence[TileView], Mapping[str, int], Sequence[int]], None
+]
+"""reads, writes, options, scalars: computes the writes in NumPy."""
+
+CostFunction: TypeAlias = Callable[[Sequence[int], Sequence[int], Mapping[str, int]], Cost]
+"""columns of the reads, columns of the writes, options: cost of one row."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One tile kernel."""
+
+    name: str
+    function: str
+    """Qualified name of the C++ function template, e.g. `hpmoe::SwiGlu`."""
+    header: str
+    """Header that declares it, relative to an include directory."""
+    core: CoreKind
+    reads: tuple[TileOperand, ...]
+    writes: tuple[TileOperand, ...]
+    reference: Reference
+    cost: CostFunction
+    options: tuple[str, ...] = ()
+    """Integer template arguments, after the element type."""
+    scalars: tuple[str, ...] = ()
+    """uint32_t arguments, after the tiles."""
+    templated: bool = True
+    """Whether the activation type is the first template argument."""
+    include: Path | None = None
+    """Include directory of the header, where it is not part of this package."""
+
+    def mismatch(self, core: str, reads: int, writes: int, scalars: int, options: set[str]) -> str:
+        """What is wrong with a use of the kernel, empty when nothing is."""
+        for what, expected, found in (
+            ("reads", len(self.reads), reads),
+            ("writes", len(self.writes), writes),
+            ("scalars", len(self.scalars), scalars),
+        ):
+            if expected != found:
+                return f"kernel '{self.name}' takes {expected} {what}, found {found}"
+        if core != self.core:
+            return f"kernel '{self.name}' runs on {self.core}, found {core}"
+        if options != set(self.options):
+            expected = ", ".join(self.options) or "none"
+            found = ", ".join(sorted(options)) or "none"
+            return f"kernel '{self.name}' takes the options {expected}, found {found}"
+        return ""
+
+    def signature(self) -> tuple[object, ...]:
+        """What another kernel must share to take this one's place."""
+        return (self.core, self.reads, self.writes, self.scalars)
+
+
+_registry: dict[str, Kernel] = {}
+
+
+def register_kernel(kernel: Kernel) -> Kernel:
+    """Adds a kernel to the library; raises KernelError where the name is taken by another."""
+    known = _registry.get(kernel.name)
+    if known is not None and known != kernel:
+        raise KernelError(f"kernel '{kernel.name}' is registered already, by {known.header}")
+    _registry[kernel.name] = kernel
+    return kernel
+
+
+def find_kernel(name: str) -> Kernel:
+    """The kernel `name`; raises KernelError with the nearest name where there is none."""
+    _load_own()
+    if name not in _registry:
+        near = difflib.get_close_matches(name, _registry, n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        raise KernelError(
+            f"unknown kernel '{name}', registered: {', '.join(sorted(_registry))}{hint}"
+        )
+    return _registry[name]
+
+
+def _load_own() -> None:
+    from hpmoe_ir import own_kernels
+
+    own_kernels.register_all()
