@@ -32,10 +32,10 @@ def verify_program(buffers: dict[str, BufferOp], families: dict[str, TasksOp], r
     if ranks <= 0:
         raise VerifyException(f"a program runs on at least one rank, found {ranks}")
     for family in families.values():
-        _verify_family(family, buffers)
+        _verify_family(family, buffers, ranks)
 
 
-def _verify_family(family: TasksOp, buffers: dict[str, BufferOp]) -> None:
+def _verify_family(family: TasksOp, buffers: dict[str, BufferOp], ranks: int) -> None:
     name = family.sym_name.data
     if family.route is not None:
         route = buffers.get(family.route.root_reference.data)
@@ -78,5 +78,7 @@ def _verify_family(family: TasksOp, buffers: dict[str, BufferOp]) -> None:
                     f"{where}: dimension 0 has {type.rows.data} rows, select them by "
                     f"{type.rows.data}(...) or :"
                 )
+            if isinstance(selector, GroupedRows) and selector.groups > ranks:
+                raise VerifyException(f"{where}: {selector.groups} source groups of {ranks} ranks")
             if dynamic and family.route is None and not isinstance(selector, TokenRows):
                 raise VerifyException(f"{where}: rows of the route need `using` a route")

@@ -7,7 +7,7 @@ One int32 buffer for each rank, built on the device from the counts that all ran
 | -------------- | ------- | ----- |
 | header         | 16      | status, rank over capacity, its rows, the capacity |
 | sent_begin     | E + 1   | first row of global expert x in this rank's send order |
-| dest_begin     | E       | first row, in the owner's receive buffer, of what this rank sends to x |
+| dest_begin     | E       | first row in the owner's receive buffer of what this rank sends to x |
 | received_begin | L*R + 1 | first row received for (local expert e, source s), at e * R + s |
 | return_begin   | L*R     | first row in source s's send order of what local expert e got from it |
 

@@ -1,0 +1,175 @@
+"""`insert-dependencies`: from the regions of tasks to the dependences between families."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import PassFailedException
+
+from hpmoe_ir.dialects.region import Region, format_region
+from hpmoe_ir.dialects.tile import (
+    BufferOp,
+    DependenceOp,
+    ProgramOp,
+    TasksOp,
+    buffers_of,
+    families_of,
+)
+from hpmoe_ir.passes.dependence import (
+    DependenceError,
+    EventMap,
+    Granularity,
+    Shape,
+    events_between,
+    first_overlap,
+)
+from hpmoe_ir.passes.level import programs_at
+
+
+@dataclass(frozen=True)
+class Access:
+    """One family's use of one buffer."""
+
+    family: TasksOp
+    region: Region
+    writes: bool
+
+
+@dataclass(frozen=True)
+class InsertDependenciesPass(ModulePass):
+    """Adds a `tile.dependence` for each pair of families of which one must wait for the other.
+
+    Families are taken in the order of the program. A family depends on an earlier one when both
+    use a buffer, one of them writes it, and their regions can overlap; a family that uses a route
+    depends on the tasks that build it. The events and thresholds follow from the regions alone,
+    for every routing: a task that turns out to have no rows counts all the same.
+
+    Needs a `tile.program` without dependences. Promises that every read of a task is ordered after
+    the writes that it needs. Dependences that others imply are added too: `elide-dependencies`
+    takes them out.
+
+    ```
+    tile.tasks @gmm1 (e, g, n) in (2, 2, 4) ... writes @h[grouped(e, g of 2), block(n by 64)]
+    tile.tasks @swiglu (e, g) in (2, 2) ...     reads @h[grouped(e, g of 2), :]
+    ```
+    becomes, with `granularity=part`,
+    ```
+    tile.dependence @gmm1 (e, g, n) -> @swiglu (e, g) on @h
+      events (2, 2) from (e, g) to (e, g) count 4
+    ```
+    and with `granularity=expert`
+    ```
+    tile.dependence @gmm1 (e, g, n) -> @swiglu (e, g) on @h
+      events (2) from (e) to (e) count 8
+    ```
+    """
+
+    name = "insert-dependencies"
+
+    granularity: Granularity = "part"
+    """`part`: as fine as the regions are; `expert`: all tasks of an expert together."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.granularity not in ("expert", "part"):
+            raise PassFailedException(
+                f"{self.name}: option granularity: expected expert or part, "
+                f"found '{self.granularity}'"
+            )
+        for program in programs_at(op, ProgramOp, self.name):
+            for found in program.body.block.ops:
+                if isinstance(found, DependenceOp):
+                    raise PassFailedException(
+                        f"{self.name}: @{program.sym_name.data} has dependences already"
+                    )
+            _check_disjoint(program)
+            for dependence in find_dependences(program, self.granularity):
+                program.body.block.add_op(dependence)
+
+
+def find_dependences(program: ProgramOp, granularity: Granularity) -> list[DependenceOp]:
+    """The dependences between the families of a program, consumers in program order."""
+    buffers = buffers_of(program)
+    accesses: dict[str, list[Access]] = defaultdict(list)
+    dependences: list[DependenceOp] = []
+    for family in families_of(program).values():
+        own = _accesses(family)
+        found: dict[tuple[str, EventMap], tuple[TasksOp, list[str]]] = {}
+        for access in own:
+            buffer = buffers[access.region.buffer]
+            for earlier in accesses[access.region.buffer]:
+                if not (earlier.writes or access.writes):
+                    continue
+                events = _events(program, buffer, earlier, access, granularity)
+                key = (earlier.family.sym_name.data, events)
+                on = found.setdefault(key, (earlier.family, []))[1]
+                if access.region.buffer not in on:
+                    on.append(access.region.buffer)
+        for (_, events), (producer, on) in found.items():
+            dependences.append(
+                DependenceOp(
+                    producer,
+                    family,
+                    on,
+                    events.extents,
+                    events.source,
+                    events.target,
+                    np.array(events.counts),
+                    events.peer,
+                )
+            )
+        for access in own:
+            accesses[access.region.buffer].append(access)
+    return dependences
+
+
+def _accesses(family: TasksOp) -> list[Access]:
+    own = [Access(family, region, False) for region in family.read_regions]
+    own += [Access(family, region, True) for region in family.write_regions]
+    if family.route is not None:
+        own.append(Access(family, Region(family.route.root_reference.data, ()), False))
+    return own
+
+
+def _events(
+    program: ProgramOp,
+    buffer: BufferOp,
+    earlier: Access,
+    later: Access,
+    granularity: Granularity,
+) -> EventMap:
+    if later.region.peer is not None:
+        names = later.family.dim_names
+        raise PassFailedException(
+            f"insert-dependencies: @{later.family.sym_name.data} writes "
+            f"{format_region(later.region, names)}, which @{earlier.family.sym_name.data} uses "
+            "before: a put can only be ordered after its own rank's tasks; give it a window of "
+            "its own"
+        )
+    shape = Shape(buffer.type, program.ranks.value.data)
+    try:
+        return events_between(
+            earlier.family, earlier.region, later.family, later.region, shape, granularity
+        )
+    except DependenceError as e:
+        raise PassFailedException(f"insert-dependencies: {e}") from e
+
+
+def _check_disjoint(program: ProgramOp) -> None:
+    """Tasks of one family are not ordered among themselves, so they may not overlap."""
+    buffers = buffers_of(program)
+    for family in families_of(program).values():
+        for region in family.write_regions:
+            shape = Shape(buffers[region.buffer].type, program.ranks.value.data)
+            tasks = first_overlap(family, region, shape)
+            if tasks is not None:
+                text = format_region(region, family.dim_names)
+                raise PassFailedException(
+                    f"insert-dependencies: tasks {tasks[0]} and {tasks[1]} of "
+                    f"@{family.sym_name.data} both write {text}; a family's tasks must write "
+                    "different parts, or say `scatter`"
+                )

@@ -1,0 +1,63 @@
+"""Levels of the IR, and the refusal of a pass that is given another level than its own."""
+
+from __future__ import annotations
+
+from typing_extensions import TypeVar
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import PassFailedException
+
+LEVELS = ("moe", "comm", "tile", "queue")
+"""From the graph down. A module is at the lowest level whose dialect it has an operation of; the
+compute operations of `moe` stay until the tile level."""
+
+MADE_BY = {
+    "moe": "a front end",
+    "comm": "convert-moe-to-comm",
+    "tile": "convert-comm-to-tile",
+    "queue": "assign-queues",
+}
+"""The pass that brings a module to a level."""
+
+ProgramT = TypeVar("ProgramT", bound=Operation)
+
+
+def level_of(module: ModuleOp) -> tuple[str, Operation] | None:
+    """The level of a module and the first operation that shows it; None where nothing does."""
+    first: dict[str, Operation] = {}
+    for op in module.walk():
+        first.setdefault(op.name.split(".")[0], op)
+    for level in reversed(LEVELS):
+        if level in first:
+            return level, first[level]
+    return None
+
+
+def require_level(module: ModuleOp, level: str, pass_name: str) -> None:
+    """Refuses a module that is not at `level`, naming an operation and the pass that is missing.
+
+    Raises PassFailedException.
+    """
+    found = level_of(module)
+    if found is None:
+        raise PassFailedException(
+            f"{pass_name}: expected IR at the {level} level, made by {MADE_BY[level]}; found no "
+            f"operation of {', '.join(LEVELS)}"
+        )
+    if found[0] == level:
+        return
+    actual, op = found
+    if LEVELS.index(actual) < LEVELS.index(level):
+        advice = f"run {MADE_BY[level]} before it"
+    else:
+        advice = f"{pass_name} comes before {MADE_BY[actual]}"
+    raise PassFailedException(
+        f"{pass_name}: expected IR at the {level} level, found {op.name} of the {actual} level; "
+        f"{advice}"
+    )
+
+
+def programs_at(module: ModuleOp, kind: type[ProgramT], pass_name: str) -> list[ProgramT]:
+    """The programs of a module, refused unless the module is at their level."""
+    require_level(module, kind.name.split(".")[0], pass_name)
+    return [op for op in module.ops if isinstance(op, kind)]
