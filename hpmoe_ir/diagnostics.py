@@ -1,0 +1,81 @@
+"""What a user is told of bad input: one message with its place in the text, where that is known."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import NoReturn
+
+from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
+from xdsl.ir import Operation
+from xdsl.utils.exceptions import DiagnosticException, PassFailedException, VerifyException
+
+
+class InputError(Exception):
+    """Input that can't be used: `str` is the whole message, with its location if one is known."""
+
+    def __init__(self, message: str, location: str = ""):
+        super().__init__(f"{location}: error: {message}" if location else f"error: {message}")
+
+
+class RefusedError(PassFailedException):
+    """IR that a pass can't take, with the operation at fault."""
+
+    def __init__(self, op: Operation, message: str):
+        super().__init__(message)
+        self.op = op
+
+
+def refuse(op: Operation, message: str) -> NoReturn:
+    """Refuses the IR that a pass was given because of `op`."""
+    raise RefusedError(op, message)
+
+
+def location_of(op: Operation) -> str:
+    """`file:line:column` of an operation, or of the nearest one around it; else empty."""
+    current: Operation | None = op
+    while current is not None:
+        location = current.location
+        if isinstance(location, FileLineColLoc):
+            return f"{location.filename.data}:{location.line.data}:{location.column.data}"
+        current = current.parent_op()
+    return ""
+
+
+def one_line(text: str) -> str:
+    """`text` without line breaks; xDSL's own messages may have some."""
+    return " ".join(line.strip() for line in text.splitlines() if line.strip())
+
+
+def verify_module(module: ModuleOp, after: str = "") -> None:
+    """Raises InputError at the first operation that doesn't verify.
+
+    `after` names the pass that made the module, if one did.
+    """
+    try:
+        module.verify()
+    except DiagnosticException as error:
+        op, found = _first_invalid(module, error)
+        prefix = f"after {after}: " if after else ""
+        raise InputError(f"{prefix}{op.name}: {one_line(str(found))}", location_of(op)) from error
+
+
+def _first_invalid(
+    module: ModuleOp, error: DiagnosticException
+) -> tuple[Operation, DiagnosticException]:
+    """The operation whose own check fails; xDSL's exception doesn't carry it."""
+    for op in module.walk():
+        try:
+            op.verify(verify_nested_ops=False)
+        except VerifyException as found:
+            return op, found
+    return module, error
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'a' or 'b'?` for names close to `name`, else `; known: a, b, c`."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=2, cutoff=0.6)
+    if close:
+        return "; did you mean " + " or ".join(f"'{c}'" for c in close) + "?"
+    return f"; known: {', '.join(names)}" if names else ""

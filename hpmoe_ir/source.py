@@ -1,0 +1,108 @@
+"""Reading textual IR: every operation remembers its place in the text."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from pathlib import Path
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, ModuleOp, StringAttr
+from xdsl.ir import Attribute, Operation, TypeAttribute
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from hpmoe_ir.diagnostics import InputError, one_line, verify_module
+
+
+def make_context() -> Context:
+    """A context that knows all dialects of xDSL and of this package, loaded when used."""
+    from xdsl.dialects import get_all_dialects
+
+    from hpmoe_ir.universe import DIALECTS
+
+    ctx = Context()
+    for name, factory in (get_all_dialects() | DIALECTS).items():
+        ctx.register_dialect(name, factory)
+    return ctx
+
+
+def read_module(ctx: Context, path: Path) -> ModuleOp:
+    """The verified module in a file. Raises InputError for anything else."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"can't read the file: {error.strerror}", str(path)) from error
+    module = parse_module(ctx, data, str(path))
+    verify_module(module)
+    return module
+
+
+def parse_module(
+    ctx: Context,
+    data: bytes,
+    name: str,
+    *,
+    first_line: int = 1,
+    implicit_module: bool = True,
+) -> ModuleOp:
+    """The module that `data` is the text of, not verified yet.
+
+    `name` and `first_line` tell where the text is from. Raises InputError with the line and column
+    of what can't be read.
+    """
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        line = first_line + data.count(b"\n", 0, error.start)
+        raise InputError("expected UTF-8 text, found other bytes", f"{name}:{line}") from error
+    parser = None
+    try:
+        parser = LocatingParser(ctx, text, name, first_line)
+        return parser.parse_module(implicit_module)
+    except ParseError as error:
+        found = error.span.get_location()
+        line = found.line + first_line - 1
+        raise InputError(one_line(error.msg), f"{name}:{line}:{found.col}") from error
+
+
+class LocatingParser(Parser):
+    """A parser that gives operations their place in the text, unless the text says `loc(...)`."""
+
+    def __init__(self, ctx: Context, text: str, name: str, first_line: int = 1):
+        super().__init__(ctx, text, name)
+        self._file = StringAttr(name)
+        self._first_line = first_line
+        self._line_starts = [0]
+        for position, character in enumerate(text):
+            if character == "\n":
+                self._line_starts.append(position + 1)
+
+    def parse_operation(self) -> Operation:
+        start = self.pos
+        try:
+            op = super().parse_operation()
+        except VerifyException as error:
+            # An attribute that no text of its own spells, made by an op's custom syntax.
+            self.raise_error(str(error), start)
+        if op.location == UNKNOWN_LOC:
+            line = bisect_right(self._line_starts, start)
+            op.location = FileLineColLoc(
+                self._file,
+                IntAttr(line + self._first_line - 1),
+                IntAttr(start - self._line_starts[line - 1] + 1),
+            )
+        return op
+
+    def parse_optional_type(self) -> TypeAttribute | None:
+        start = self.pos
+        try:
+            return super().parse_optional_type()
+        except VerifyException as error:
+            self.raise_error(str(error), start, self.pos)
+
+    def parse_optional_attribute(self) -> Attribute | None:
+        start = self.pos
+        try:
+            return super().parse_optional_attribute()
+        except VerifyException as error:
+            self.raise_error(str(error), start, self.pos)

@@ -1,0 +1,199 @@
+"""`hpmoe-opt`: reads IR, runs passes, writes IR or what a target makes of it.
+
+Results go to standard output or to `-o`, everything else to standard error. Input that can't be
+used gets one message and exit status 1, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+import time
+from collections.abc import Sequence
+from io import BytesIO, StringIO
+from pathlib import Path
+from typing import IO, NoReturn
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass, PassPipeline
+from xdsl.printer import Printer
+from xdsl.universe import Universe
+from xdsl.utils.exceptions import DiagnosticException
+from xdsl.utils.target import Target
+from xdsl.xdsl_opt_main import xDSLOptMain
+
+from hpmoe_ir.binary_target import BinaryTarget
+from hpmoe_ir.diagnostics import InputError, RefusedError, location_of, one_line, verify_module
+from hpmoe_ir.source import parse_module
+from hpmoe_ir.specs import find, parse_many, parse_one
+from hpmoe_ir.universe import PASSES, TARGETS
+
+SEPARATOR = b"// -----"
+
+
+class HpmoeOptMain(xDSLOptMain):
+    """xDSL's optimizer driver with this package's diagnostics and binary targets."""
+
+    version_format = "hpmoe-opt built from xdsl version {xdsl_version}"
+
+    target: Target
+
+    def __init__(self, args: Sequence[str] | None = None):
+        # The base class ends the process at an unknown target, with status 2 and a long list.
+        target_only = argparse.ArgumentParser(add_help=False)
+        target_only.add_argument("-t", "--target", default="mlir")
+        text = target_only.parse_known_args(args)[0].target
+        known = Universe.get_multiverse().all_targets
+        self.target = find("target", parse_one("target", text), known, {"mlir": None, **TARGETS})
+        super().__init__("Runs passes over the IR of an MoE layer", args)
+        for option in ("verify_diagnostics", "parsing_diagnostics", "shrink"):
+            if getattr(self.args, option):
+                raise InputError(
+                    f"hpmoe-opt has no --{option.replace('_', '-')}: every diagnostic is one line on "
+                    "standard error, with exit status 1"
+                )
+        if self.target.name == "mlir":
+            self.target = dataclasses.replace(
+                self.target,
+                **{
+                    "print_generic_format": self.args.print_op_generic,
+                    "print_properties_as_attributes": self.args.print_no_properties,
+                    "print_debuginfo": self.args.print_debuginfo,
+                    "syntax_highlight": self.args.syntax_highlight,
+                },
+            )
+
+    def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
+        super().register_all_arguments(arg_parser)
+
+        def error(message: str) -> NoReturn:
+            raise InputError(message)
+
+        # Status 1 and one line, as for any other bad input; argparse has status 2 and its usage.
+        arg_parser.error = error
+
+    def setup_pipeline(self) -> None:
+        specs = parse_many("passes", self.args.passes)
+        passes = tuple(find("pass", spec, self.available_passes, PASSES) for spec in specs)
+        self.pipeline = PassPipeline(passes)
+
+    def run(self) -> None:
+        """Writes the result of all pieces of the input, or raises InputError and writes nothing."""
+        results: list[bytes] = []
+        errors: list[str] = []
+        for text, first_line in self._pieces():
+            try:
+                results.append(self._process(text, first_line))
+            except InputError as error:
+                errors.append(str(error))
+        if errors:
+            raise SeveralErrors(errors)
+        self._write((SEPARATOR + b"\n").join(results))
+
+    def _pieces(self) -> list[tuple[bytes, int]]:
+        """The input or, with --split-input-file, its pieces, each with its first line's number."""
+        name = self.get_input_name()
+        try:
+            stream, _ = self.get_input_stream()
+            with stream:
+                data = stream.read()
+        except OSError as error:
+            raise InputError(f"can't read the file: {error.strerror}", name) from error
+        if not self.args.split_input_file:
+            return [(data, 1)]
+        pieces: list[tuple[bytes, int]] = []
+        line = 1
+        for piece in data.split(SEPARATOR):
+            pieces.append((piece, line))
+            line += piece.count(b"\n")
+        return pieces
+
+    def _process(self, text: bytes, first_line: int) -> bytes:
+        """What the target makes of one piece of the input."""
+        module = self._parse(text, first_line)
+        self._verify(module)
+        for module_pass in self.pipeline.passes:
+            self._apply(module_pass, module)
+        try:
+            if isinstance(self.target, BinaryTarget):
+                return self.target.encode(self.ctx, module)
+            output = StringIO()
+            self.target.emit(self.ctx, module, output)
+        except DiagnosticException as error:
+            raise self._failed(f"target {self.target.name}", module, error) from error
+        return output.getvalue().encode()
+
+    def _parse(self, text: bytes, first_line: int) -> ModuleOp:
+        if self.args.frontend is None:
+            return parse_module(
+                self.ctx,
+                text,
+                self.get_input_name(),
+                first_line=first_line,
+                implicit_module=not self.args.no_implicit_module,
+            )
+        module = self.parse_chunk(BytesIO(text), self.args.frontend)
+        assert module is not None, "a frontend makes a module or raises"
+        return module
+
+    def _verify(self, module: ModuleOp, after: str = "") -> None:
+        if not self.args.disable_verify:
+            verify_module(module, after)
+
+    def _apply(self, module_pass: ModulePass, module: ModuleOp) -> None:
+        start = time.perf_counter()
+        try:
+            module_pass.apply(self.ctx, module)
+        except DiagnosticException as error:
+            raise self._failed(module_pass.name, module, error) from error
+        if self.args.time_passes:
+            print(f"{module_pass.name}: {time.perf_counter() - start:.3f} s", file=sys.stderr)
+        self._verify(module, module_pass.name)
+        if self.args.print_between_passes:
+            print(f"// IR after {module_pass.name}", file=sys.stderr)
+            Printer(stream=sys.stderr).print_op(module)
+            print(file=sys.stderr)
+
+    def _failed(self, what: str, module: ModuleOp, error: DiagnosticException) -> InputError:
+        op = error.op if isinstance(error, RefusedError) else module
+        return InputError(
+            f"{what}: {one_line(str(error))}", location_of(op) or self.get_input_name()
+        )
+
+    def _write(self, result: bytes) -> None:
+        if self.args.output_file is None:
+            stream: IO[bytes] = sys.stdout.buffer
+            stream.write(result)
+            stream.flush()
+            return
+        try:
+            Path(self.args.output_file).write_bytes(result)
+        except OSError as error:
+            raise InputError(
+                f"can't write the file: {error.strerror}", self.args.output_file
+            ) from error
+
+
+class SeveralErrors(InputError):
+    """The errors of the pieces of an input, one a line."""
+
+    def __init__(self, errors: Sequence[str]):
+        Exception.__init__(self, "\n".join(errors))
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Entry point; exits with status 1 after a message for input that can't be used."""
+    try:
+        HpmoeOptMain(args).run()
+    except InputError as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)
+    except BrokenPipeError:
+        # The reader of the output has gone, as in `hpmoe-opt ... | head`.
+        sys.stderr.close()
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
