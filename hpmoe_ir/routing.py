@@ -1,5 +1,4 @@
-"""
-Routings to run a layer with: which experts each token goes to, and with what weight.
+"""Routings to run a layer with: which experts each token goes to, and with what weight.
 
 A routing is written `balanced`, `uniform`, `zipf:S`, `one-expert` or as the name of a `.npz` file
 with the arrays `ids.R` (int32 [tokens, top_k]) and, if wanted, `gate.R` (float32, same shape) for
@@ -82,8 +81,7 @@ def parse_routing(text: str) -> RoutingSpec:
 def generate_routing(
     spec: RoutingSpec, config: LayerConfig, tokens: Sequence[int], seed: int
 ) -> list[RankRouting]:
-    """
-    Routing of `tokens[r]` tokens for each rank r; same arguments, same routing.
+    """Routing of `tokens[r]` tokens for each rank r; same arguments, same routing.
 
     No token goes twice to an expert. Gates are positive and, where a token has more than one,
     sum to 1; none is small against the others, so that a missing expert always shows.
@@ -161,8 +159,7 @@ def _gates(rng: np.random.Generator, count: int, top_k: int) -> GateArray:
 
 
 def read_routing(path: Path, config: LayerConfig, seed: int = 0) -> list[RankRouting]:
-    """
-    Reads the routing of all ranks from a `.npz` file; gates that it lacks are drawn.
+    """Reads the routing of all ranks from a `.npz` file; gates that it lacks are drawn.
 
     Raises RoutingError with the file, the rank, the token and the value at fault.
     """
@@ -181,10 +178,10 @@ def read_routing(path: Path, config: LayerConfig, seed: int = 0) -> list[RankRou
             raise RoutingError(
                 f"{path}: expected an array 'ids.{rank}' for rank {rank}, found {found}"
             )
-        ids = arrays.pop(f"ids.{rank}")
+        ids = arrays[f"ids.{rank}"]
         if not np.issubdtype(ids.dtype, np.integer):
             raise RoutingError(f"{path}: ids.{rank}: expected integers, found {ids.dtype}")
-        gates = arrays.pop(f"gate.{rank}", None)
+        gates = arrays.get(f"gate.{rank}")
         if gates is None:
             gates = _gates(rng, ids.shape[0] if ids.ndim else 0, config.top_k)
         try:
@@ -193,10 +190,11 @@ def read_routing(path: Path, config: LayerConfig, seed: int = 0) -> list[RankRou
         except RoutingError as e:
             raise RoutingError(f"{path}: {e}") from e
         result.append(RankRouting(ids.astype(np.int32), gates.astype(np.float32)))
-    if arrays:
+    known = {f"{what}.{rank}" for what in ("ids", "gate") for rank in range(config.ranks)}
+    if unknown := sorted(set(arrays) - known):
         raise RoutingError(
             f"{path}: expected arrays ids.R and gate.R for ranks 0 to {config.ranks - 1}, "
-            f"found {sorted(arrays)[0]}"
+            f"found {unknown[0]}"
         )
     return result
 
