@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing_extensions import TypeVar
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
-from xdsl.utils.exceptions import PassFailedException
+
+from hpmoe_ir.diagnostics import refuse
 
 LEVELS = ("moe", "comm", "tile", "queue")
 """From the graph down. A module is at the lowest level whose dialect it has an operation of; the
@@ -34,26 +35,27 @@ def level_of(module: ModuleOp) -> tuple[str, Operation] | None:
 
 
 def require_level(module: ModuleOp, level: str, pass_name: str) -> None:
-    """Refuses a module that is not at `level`, naming an operation and the pass that is missing.
-
-    Raises PassFailedException.
-    """
+    """Refuses a module that is not at `level`, naming an operation and the pass that is missing."""
     found = level_of(module)
     if found is None:
-        raise PassFailedException(
+        refuse(
+            module,
             f"{pass_name}: expected IR at the {level} level, made by {MADE_BY[level]}; found no "
-            f"operation of {', '.join(LEVELS)}"
+            f"operation of {', '.join(LEVELS)}",
         )
     if found[0] == level:
         return
     actual, op = found
     if LEVELS.index(actual) < LEVELS.index(level):
         advice = f"run {MADE_BY[level]} before it"
+    elif MADE_BY[actual] == pass_name:
+        advice = "it has run already"
     else:
         advice = f"{pass_name} comes before {MADE_BY[actual]}"
-    raise PassFailedException(
+    refuse(
+        op,
         f"{pass_name}: expected IR at the {level} level, found {op.name} of the {actual} level; "
-        f"{advice}"
+        f"{advice}",
     )
 
 

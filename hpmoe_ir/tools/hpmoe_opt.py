@@ -49,9 +49,10 @@ class HpmoeOptMain(xDSLOptMain):
         super().__init__("Runs passes over the IR of an MoE layer", args)
         for option in ("verify_diagnostics", "parsing_diagnostics", "shrink"):
             if getattr(self.args, option):
+                flag = option.replace("_", "-")
                 raise InputError(
-                    f"hpmoe-opt has no --{option.replace('_', '-')}: every diagnostic is one line on "
-                    "standard error, with exit status 1"
+                    f"hpmoe-opt has no --{flag}: it writes each diagnostic in one line on standard "
+                    "error, with exit status 1"
                 )
         if self.target.name == "mlir":
             self.target = dataclasses.replace(
@@ -157,9 +158,10 @@ class HpmoeOptMain(xDSLOptMain):
 
     def _failed(self, what: str, module: ModuleOp, error: DiagnosticException) -> InputError:
         op = error.op if isinstance(error, RefusedError) else module
-        return InputError(
-            f"{what}: {one_line(str(error))}", location_of(op) or self.get_input_name()
-        )
+        message = one_line(str(error))
+        if not message.startswith(what):
+            message = f"{what}: {message}"
+        return InputError(message, location_of(op) or self.get_input_name())
 
     def _write(self, result: bytes) -> None:
         if self.args.output_file is None:

@@ -1,0 +1,161 @@
+"""`convert-moe-to-comm`: from routed tensors to writes into other ranks' memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import (
+    GreedyRewritePatternApplier,
+    PatternRewriter,
+    PatternRewriteWalker,
+    RewritePattern,
+    op_type_rewrite_pattern,
+)
+
+from hpmoe_ir.dialects import comm, moe
+from hpmoe_ir.dialects.placement import AnyTensor, RowsAttr
+from hpmoe_ir.passes.level import require_level
+
+
+@dataclass
+class WindowNames:
+    """Names of windows, each given once: recv, recv_1, recv_2."""
+
+    used: Counter[str] = field(default_factory=Counter[str])
+
+    def fresh(self, stem: str) -> str:
+        """A name that begins with `stem`."""
+        count = self.used[stem]
+        self.used[stem] += 1
+        return f"{stem}_{count}" if count else stem
+
+
+def _replace(rewriter: PatternRewriter, old: Operation, new: list[Operation]) -> None:
+    """Puts `new` in the place of `old`, whose name and location the last of them takes over."""
+    for op in new:
+        op.location = old.location
+    new[-1].results[0].name_hint = old.results[0].name_hint
+    rewriter.replace(old, new)
+
+
+def _named(op: Operation, hint: str) -> Operation:
+    op.results[0].name_hint = hint
+    return op
+
+
+def _rows(rows: RowsAttr, like: AnyTensor) -> AnyTensor:
+    """Rows placed as `rows`, of the width and element type of `like`."""
+    return rows.tensor(like.get_shape()[-1], like.element_type)
+
+
+@dataclass
+class AnnounceCounts(RewritePattern):
+    """A route is made of the counts that all ranks announce to each other."""
+
+    names: WindowNames
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: moe.RouteOp, rewriter: PatternRewriter) -> None:
+        route = moe.route_type(op.route)
+        name = self.names.fresh("counts")
+        window = comm.WindowOp(name, comm.all_counts_type(route), per_launch=True)
+        own = comm.CountTokensOp(op.ids, route)
+        exchange = comm.ExchangeOp(own, window)
+        wait = comm.WaitOp(window, exchange)
+        made = comm.RouteOp(op.ids, wait, route)
+        _named(window, name)
+        _named(own, "own_counts")
+        _named(exchange, "announced")
+        _named(wait, "all_counts")
+        _replace(rewriter, op, [window, own, exchange, wait, made])
+
+
+@dataclass
+class PutTokens(RewritePattern):
+    """A dispatch is puts into the receive windows of the experts' ranks, and a wait."""
+
+    names: WindowNames
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: moe.DispatchOp, rewriter: PatternRewriter) -> None:
+        name = self.names.fresh("recv")
+        window = comm.WindowOp(name, moe.tensor_type(op.received))
+        put = comm.PutOp(comm.Direction.DISPATCH, op.x, window, op.route)
+        _named(window, f"{name}_window")
+        _named(put, "sent")
+        _replace(rewriter, op, [window, put, comm.WaitOp(window, put)])
+
+
+@dataclass
+class ReturnRows(RewritePattern):
+    """A combine is puts into the return windows of the tokens' ranks, a wait, and sums."""
+
+    names: WindowNames
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: moe.CombineOp, rewriter: PatternRewriter) -> None:
+        name = self.names.fresh("back")
+        content = _rows(moe.route_type(op.route).sent_rows, moe.tensor_type(op.y))
+        window = comm.WindowOp(name, content)
+        put = comm.PutOp(comm.Direction.RETURN, op.y, window, op.route)
+        wait = comm.WaitOp(window, put)
+        _named(window, f"{name}_window")
+        _named(put, "returned")
+        _named(wait, name)
+        _replace(rewriter, op, [window, put, wait, moe.WeightedSumOp(wait, op.gate, op.route)])
+
+
+@dataclass(frozen=True)
+class ConvertMoeToCommPass(ModulePass):
+    """Makes the communication between ranks explicit; the computation stays as it is.
+
+    Each `moe.route` becomes an exchange of token counts, each `moe.dispatch` and `moe.combine`
+    puts into a window of its own, each followed by the wait for what all ranks put there.
+
+    Needs a module at the `moe` level. Promises that no `moe.route`, `moe.dispatch` or
+    `moe.combine` is left, and that each put is by a route, hence after the wait for the counts of
+    all ranks. A rank announces its counts only once it has started the launch, so at a put every
+    rank has finished the launch before: windows of rows need one copy. The counts themselves have
+    two, used in turn, because a rank may announce while another still reads those of the launch
+    before.
+
+    ```
+    %route = moe.route %ids
+    %recv = moe.dispatch %x by %route
+    %out = moe.combine %recv, %gate by %route
+    ```
+    becomes
+    ```
+    %counts = comm.window "counts" per_launch
+    %own_counts = comm.count_tokens %ids
+    %announced = comm.exchange %own_counts into %counts
+    %all_counts = comm.wait %counts after %announced
+    %route = comm.route %ids, %all_counts
+    %recv_window = comm.window "recv"
+    %sent = comm.put dispatch %x into %recv_window by %route
+    %recv = comm.wait %recv_window after %sent
+    %back_window = comm.window "back"
+    %returned = comm.put return %recv into %back_window by %route
+    %back = comm.wait %back_window after %returned
+    %out = moe.weighted_sum %back, %gate by %route
+    ```
+    """
+
+    name = "convert-moe-to-comm"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        require_level(op, "moe", self.name)
+        names = WindowNames()
+        patterns: list[RewritePattern] = [
+            AnnounceCounts(names),
+            PutTokens(names),
+            ReturnRows(names),
+        ]
+        PatternRewriteWalker(
+            GreedyRewritePatternApplier(patterns), apply_recursively=False
+        ).rewrite_module(op)
