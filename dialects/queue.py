@@ -89,6 +89,8 @@ class ProgramOp(IRDLOperation):
     ranks = prop_def(IntegerAttr[I64])
     machine = prop_def(StringAttr)
     """Name of the machine description that the queues are made for."""
+    counters = opt_prop_def(IntegerAttr[I64])
+    """Byte offset of the events' counters in the window memory, set by `allocate-events`."""
     body = region_def("single_block")
 
     traits = traits_def(NoTerminator(), SymbolOpInterface(), SymbolTable())
@@ -110,6 +112,9 @@ class ProgramOp(IRDLOperation):
         ranks = parser.parse_integer(allow_boolean=False, allow_negative=False)
         parser.parse_keyword("machine")
         op = cls(name, ranks, parser.parse_str_literal())
+        if parser.parse_optional_keyword("counters"):
+            parser.parse_keyword("at")
+            op.counters = IntegerAttr(parser.parse_integer(), i64)
         body = parser.parse_region()
         if body.blocks:
             op.body.detach_block(0)
@@ -120,6 +125,8 @@ class ProgramOp(IRDLOperation):
         printer.print_string(" ")
         printer.print_symbol_name(self.sym_name)
         printer.print_string(f' ranks {self.ranks.value.data} machine "{self.machine.data}" ')
+        if self.counters is not None:
+            printer.print_string(f"counters at {self.counters.value.data} ")
         printer.print_region(self.body)
 
     def verify_(self) -> None:

@@ -29,6 +29,7 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
     DictionaryAttr,
+    FixedBitwidthType,
     FlatSymbolRefAttr,
     FlatSymbolRefAttrConstr,
     IntegerAttr,
@@ -66,6 +67,7 @@ from hpmoe_ir.dialects.tile_types import (
 )
 from hpmoe_ir.dialects.tile_verify import verify_program
 from hpmoe_ir.kernels import Kernel, KernelError, find_kernel
+from hpmoe_ir.route_layout import RouteLayout
 
 SPACES = ("input", "output", "workspace", "window")
 
@@ -640,6 +642,28 @@ def families_of(program: Operation) -> dict[str, TasksOp]:
     """The families of tasks of a program by name, in order."""
     block = program.regions[0].block
     return {op.sym_name.data: op for op in block.ops if isinstance(op, TasksOp)}
+
+
+def element_bytes(type: Attribute) -> int:
+    """Bytes of one element."""
+    if isinstance(type, FixedBitwidthType):
+        return type.size
+    raise AssertionError(f"no elements of {type} in memory")
+
+
+def copy_bytes(buffer: BufferOp) -> int:
+    """Bytes from one copy of a buffer to the next, a multiple of 64."""
+    if isinstance(buffer.type, RouteType):
+        route = buffer.type
+        return 4 * RouteLayout(route.experts.data, route.ranks.data).words
+    type = buffer_type(buffer)
+    used = int(np.prod(type.dims, dtype=np.int64)) * element_bytes(type.element_type)
+    return -(-used // 64) * 64
+
+
+def buffer_bytes(buffer: BufferOp) -> int:
+    """Bytes of all copies of a buffer."""
+    return copy_bytes(buffer) * buffer.copies.value.data
 
 
 def route_type(buffer: BufferOp) -> RouteType:

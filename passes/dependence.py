@@ -31,7 +31,7 @@ from hpmoe_ir.dialects.region import (
     Whole,
     group_bounds,
 )
-from hpmoe_ir.dialects.tile import TasksOp
+from hpmoe_ir.dialects.tile import DependenceOp, TasksOp
 from hpmoe_ir.dialects.tile_types import BufferType
 
 Granularity: TypeAlias = Literal["expert", "part"]
@@ -123,8 +123,8 @@ def events_between(
     """The events by which tasks of `consumer` wait for the tasks of `producer` they depend on.
 
     `written` and `used` are the two families' regions of one buffer, `used` in the memory of the
-    rank that runs the consumer. Raises DependenceError where a consumer depends on tasks that do not
-    exist, or where ranks would need different thresholds.
+    rank that runs the consumer. Raises DependenceError where a consumer depends on tasks that do
+    not exist, or where ranks would need different thresholds.
     """
     ours, theirs = region_axes(written, shape), region_axes(used, shape)
     source: list[AffineExpr] = []
@@ -231,6 +231,12 @@ def _class_index(index: AffineExpr, classes: dict[int, int], count: int) -> Affi
         if all(function(v) == c for v, c in classes.items()):
             return expression()
     return None
+
+
+def ranks_that_differ(dependences: Sequence[DependenceOp], ranks: int) -> range:
+    """Ranks to look at for what `dependences` say on any rank: all, or one where all are alike."""
+    exprs = [e for d in dependences for e in (*d.source_exprs, *d.target_exprs)]
+    return range(ranks if any(map(uses_rank, exprs)) else 1)
 
 
 def flat_events(

@@ -12,9 +12,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir.affine import AffineExpr
 from xdsl.passes import ModulePass
 
-from hpmoe_ir.dialects.index import IntArray, evaluate_index, uses_rank
+from hpmoe_ir.dialects.index import IntArray, evaluate_index
 from hpmoe_ir.dialects.tile import DependenceOp, ProgramOp, TasksOp, families_of
-from hpmoe_ir.passes.dependence import flat_events
+from hpmoe_ir.passes.dependence import flat_events, ranks_that_differ
 from hpmoe_ir.passes.level import programs_at
 
 
@@ -91,9 +91,9 @@ class _Analysis:
         )
 
     def _ranks(self, *dependences: DependenceOp) -> range:
-        exprs = [e for d in dependences for e in (*d.source_exprs, *d.target_exprs)]
-        same = all(d.peer is None for d in dependences) and not any(map(uses_rank, exprs))
-        return range(1 if same else self.ranks)
+        if any(d.peer is not None for d in dependences):
+            return range(self.ranks)
+        return ranks_that_differ(dependences, self.ranks)
 
     def _covers_directly(self, d: DependenceOp, other: DependenceOp, rank: int) -> bool:
         if d.peer_expr != other.peer_expr:

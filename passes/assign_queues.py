@@ -1,0 +1,215 @@
+"""`assign-queues`: which core runs which task, in which order, with the events between them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import PassFailedException
+
+from hpmoe_ir.dialects import queue
+from hpmoe_ir.dialects.index import RANK
+from hpmoe_ir.dialects.tile import DependenceOp, ProgramOp, TasksOp, families_of
+from hpmoe_ir.dialects.tile_types import IndexAttr, RegionAttr
+from hpmoe_ir.machine import Machine, MachineError, load_machine
+from hpmoe_ir.passes.level import programs_at
+from hpmoe_ir.passes.order_policy import POLICIES, Keys, first_violation
+
+
+@dataclass(frozen=True)
+class AssignQueuesPass(ModulePass):
+    """Turns a tile program into a queue program: orders for all cores, events, waits, signals.
+
+    A policy gives one order of all tasks that dependences agree with; the tasks of each kind of
+    core are dealt in this order to its cores in turn, all AIC and both AIV of each AIC. Dependences
+    of one producer that count alike share their events. With `rotate`, the coordinate that names
+    the rank to write to is counted from the rank itself, `p` becoming `(rank + p) mod R`, so that
+    at any time different ranks write to different peers, and each begins with its own rows.
+
+    Needs dependences. Promises that each task is in one queue, and that no core waits for a task
+    that is behind it, on any rank.
+
+    ```
+    tile.program @layer ranks 2 {
+      tile.tasks @dispatch (p, e) in (2, 2) on aiv ...
+      tile.tasks @gmm1 (e, g) in (2, 2) on aic ...
+      tile.dependence @dispatch (p, e) -> @gmm1 (e, g) on @recv
+        events (2, 2) from (e, rank) on p to (e, g) count 1
+    }
+    ```
+    becomes
+    ```
+    queue.program @layer ranks 2 machine "ascend-a3" {
+      tile.tasks @dispatch (p, e) in (2, 2) on aiv ...
+      tile.tasks @gmm1 (e, g) in (2, 2) on aic ...
+      queue.event @dispatch_done (2, 2) count 1
+      queue.signal @dispatch (p, e) to @dispatch_done (e, rank) on (rank + p) mod 2
+      queue.wait @gmm1 (e, g) for @dispatch_done (e, g)
+      queue.order aic {...}
+      queue.order aiv {...}
+    }
+    ```
+    """
+
+    name = "assign-queues"
+
+    policy: str = "depth-first"
+    """`operator-order`: family after family; `depth-first`: expert after expert."""
+
+    ahead: int = 2
+    """Experts by which puts are early, with `depth-first`."""
+
+    rotate: bool = True
+    """Whether destinations are counted from the rank itself."""
+
+    machine: str = "ascend-a3"
+    """The machine description that says how many cores there are."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.policy not in POLICIES:
+            near = difflib.get_close_matches(self.policy, POLICIES, n=1)
+            hint = f"; did you mean '{near[0]}'?" if near else ""
+            raise PassFailedException(
+                f"{self.name}: option policy: expected one of {', '.join(POLICIES)}, "
+                f"found '{self.policy}'{hint}"
+            )
+        if self.ahead < 0:
+            raise PassFailedException(
+                f"{self.name}: option ahead: expected 0 or more experts, found {self.ahead}"
+            )
+        try:
+            machine = load_machine(self.machine)
+        except MachineError as e:
+            raise PassFailedException(f"{self.name}: option machine: {e}") from e
+        for program in programs_at(op, ProgramOp, self.name):
+            self._convert(program, machine)
+
+    def _convert(self, program: ProgramOp, machine: Machine) -> None:
+        block = program.body.block
+        families = list(families_of(program).values())
+        dependences = [d for d in block.ops if isinstance(d, DependenceOp)]
+        if len(families) > 1 and not dependences:
+            raise PassFailedException(
+                f"{self.name}: @{program.sym_name.data} has no dependences; run "
+                "insert-dependencies before it"
+            )
+        ranks = program.ranks.value.data
+        _check_sizes(families, machine)
+        if self.rotate:
+            for family in families:
+                _rotate(family, dependences, ranks)
+        keys = POLICIES[self.policy](families, dependences, self.ahead)
+        violation = first_violation(families, dependences, keys, ranks)
+        if violation is not None:
+            d, producer, consumer = violation
+            raise PassFailedException(
+                f"{self.name}: policy {self.policy} puts task {consumer} of "
+                f"@{d.consumer.root_reference.data} before task {producer} of "
+                f"@{d.producer.root_reference.data}, which it waits for"
+            )
+        made = queue.ProgramOp(program.sym_name.data, ranks, machine.name)
+        for found in list(block.ops):
+            if not isinstance(found, DependenceOp):
+                found.detach()
+                made.body.block.add_op(found)
+        made.body.block.add_ops(_event_ops(dependences))
+        for core in TasksOp.CORES:
+            made.body.block.add_op(_deal(core, families, keys, machine))
+        program.parent_block().insert_op_before(made, program)  # pyright: ignore[reportOptionalMemberAccess]
+        program.detach()
+        program.erase()
+
+
+def _check_sizes(families: Sequence[TasksOp], machine: Machine) -> None:
+    if len(families) > machine.families:
+        raise PassFailedException(
+            f"assign-queues: at most {machine.families} families of tasks, found {len(families)}"
+        )
+    for family in families:
+        if family.task_count > machine.queue_points:
+            raise PassFailedException(
+                f"assign-queues: @{family.sym_name.data} has {family.task_count} tasks, at most "
+                f"{machine.queue_points} are possible; use larger tiles"
+            )
+
+
+def _rotate(family: TasksOp, dependences: Sequence[DependenceOp], ranks: int) -> None:
+    """Counts the coordinate that is the peer from the rank itself."""
+    peer = family.target_peer
+    if not isinstance(peer, AffineDimExpr) or family.extents[peer.position] != ranks:
+        return
+    rotated = (RANK + peer) % ranks
+
+    def change(expr: AffineExpr) -> AffineExpr:
+        dims = [AffineExpr.dimension(i) for i in range(len(family.extents))]
+        dims[peer.position] = rotated
+        return expr.replace_dims_and_symbols(dims, [RANK])
+
+    def indices(exprs: ArrayAttr[IndexAttr]) -> ArrayAttr[IndexAttr]:
+        return ArrayAttr(IndexAttr(change(e.data)) for e in exprs)
+
+    family.reads = ArrayAttr(RegionAttr(r.map_exprs(change)) for r in family.read_regions)
+    family.writes = ArrayAttr(RegionAttr(r.map_exprs(change)) for r in family.write_regions)
+    family.scalars = indices(family.scalars)
+    for d in dependences:
+        if d.producer.root_reference == family.sym_name:
+            d.source = indices(d.source)
+            if d.peer is not None:
+                d.peer = IndexAttr(change(d.peer.data))
+        if d.consumer.root_reference == family.sym_name:
+            d.target = indices(d.target)
+
+
+def _event_ops(
+    dependences: Sequence[DependenceOp],
+) -> list[queue.EventOp | queue.SignalOp | queue.WaitOp]:
+    """Families of events, shared where dependences count alike, with their users."""
+    events: list[queue.EventOp] = []
+    signals: list[queue.SignalOp] = []
+    waits: list[queue.WaitOp] = []
+    shared: dict[tuple[object, ...], str] = {}
+    for d in dependences:
+        producer = d.producer.root_reference.data
+        key = (producer, d.events, d.source, d.peer, d.counts)
+        if key not in shared:
+            number = sum(1 for k in shared if k[0] == producer)
+            name = f"{producer}_done" + (f"_{number}" if number else "")
+            shared[key] = name
+            events.append(queue.EventOp(name, d.extents, np.unique(d.thresholds)))
+            if len(set(d.thresholds.tolist())) > 1:
+                events[-1] = queue.EventOp(name, d.extents, d.thresholds)
+            names = [n.data for n in d.producer_dims]
+            signals.append(queue.SignalOp(producer, names, name, d.source_exprs, d.peer_expr))
+        names = [n.data for n in d.consumer_dims]
+        waits.append(
+            queue.WaitOp(d.consumer.root_reference.data, names, shared[key], d.target_exprs)
+        )
+    return [*events, *signals, *waits]
+
+
+def _deal(core: str, families: Sequence[TasksOp], keys: Keys, machine: Machine) -> queue.OrderOp:
+    """Deals the tasks of one kind of core to its cores in turn, in the order of their keys."""
+    own = [i for i, f in enumerate(families) if f.core.data == core]
+    cores = machine.cores(core)
+    if not own:
+        return queue.OrderOp(core, [], np.zeros(cores + 1, dtype=np.int64), np.zeros(0, np.int64))
+    slots = np.concatenate(
+        [
+            (n << queue.POINT_BITS) + np.arange(families[i].task_count, dtype=np.int64)
+            for n, i in enumerate(own)
+        ]
+    )
+    sort = np.concatenate([keys[i] for i in own])
+    order = np.lexsort(sort.T[::-1])
+    core_of = np.arange(len(slots)) % cores
+    by_core = np.argsort(core_of, kind="stable")
+    first = np.concatenate([[0], np.cumsum(np.bincount(core_of, minlength=cores))])
+    return queue.OrderOp(
+        core, [families[i].sym_name.data for i in own], first, slots[order][by_core]
+    )

@@ -1,0 +1,135 @@
+"""`expand-tasks`: families of tasks as single tasks, for people to read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir.affine import AffineExpr
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import PassFailedException
+
+from hpmoe_ir.dialects.index import RANK
+from hpmoe_ir.dialects.queue import (
+    POINT_BITS,
+    POINT_MASK,
+    OrderOp,
+    ProgramOp,
+    SignalOp,
+    WaitOp,
+    events_of,
+    signals_of,
+    waits_of,
+)
+from hpmoe_ir.dialects.queue_task import CoreOp, EventUse, TaskOp
+from hpmoe_ir.dialects.tile import TasksOp, families_of
+from hpmoe_ir.passes.dependence import flat_events
+from hpmoe_ir.passes.level import programs_at
+
+
+@dataclass(frozen=True)
+class ExpandTasksPass(ModulePass):
+    """Replaces families and orders by a `queue.core` for each core that has tasks.
+
+    Each task says which events it waits for, at which count, what it reads and writes, and what it
+    signals, with the coordinates filled in; the rank stays a symbol. The result is for reading and
+    for tests: nothing lowers it.
+
+    Needs a `queue.program`; refuses more tasks than `limit`.
+
+    ```
+    tile.tasks @gmm1 (e, g) in (2, 2) on aic ... reads @recv[grouped(e, g of 2), :] ...
+    queue.wait @gmm1 (e, g) for @dispatch_done (e, g)
+    queue.order aic { [@gmm1[0, 2]], [@gmm1[1, 3]] }
+    ```
+    becomes
+    ```
+    queue.core aic 0 {
+      queue.task @gmm1 (0, 0)
+        waits @dispatch_done[0, 0] >= 1
+        reads @recv[grouped(0, 0 of 2), :]
+      ...
+    ```
+    """
+
+    name = "expand-tasks"
+
+    limit: int = 20000
+    """Most tasks to expand."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for program in programs_at(op, ProgramOp, self.name):
+            families = families_of(program)
+            total = sum(f.task_count for f in families.values())
+            if total > self.limit:
+                raise PassFailedException(
+                    f"{self.name}: @{program.sym_name.data} has {total} tasks, option limit "
+                    f"allows {self.limit}"
+                )
+            cores = [
+                core
+                for order in program.body.block.ops
+                if isinstance(order, OrderOp)
+                for core in _expand(program, order, families)
+            ]
+            for found in list(program.body.block.ops):
+                if isinstance(found, OrderOp | TasksOp | WaitOp | SignalOp):
+                    found.detach()
+                    found.erase()
+            program.body.block.add_ops(cores)
+
+
+def _expand(program: ProgramOp, order: OrderOp, families: dict[str, TasksOp]) -> list[CoreOp]:
+    names, first, slots = order.family_names, order.first_slots, order.slot_values
+    cores: list[CoreOp] = []
+    for number in range(order.core_count):
+        tasks = [
+            _task(program, families[names[slot >> POINT_BITS]], slot & POINT_MASK)
+            for slot in slots[first[number] : first[number + 1]].tolist()
+        ]
+        if tasks:
+            cores.append(CoreOp(order.core.data, number, tasks))
+    return cores
+
+
+def _task(program: ProgramOp, family: TasksOp, point: int) -> TaskOp:
+    extents = family.extents
+    coords = [int(c) for c in np.unravel_index(point, extents)] if extents else []
+
+    def change(expr: AffineExpr) -> AffineExpr:
+        constants = [AffineExpr.constant(c) for c in coords]
+        return expr.replace_dims_and_symbols(constants, [RANK]).simplify(0, 1)
+
+    def index(exprs: Sequence[AffineExpr]) -> tuple[AffineExpr, ...]:
+        return tuple(change(e) for e in exprs)
+
+    name = family.sym_name.data
+    events = events_of(program)
+    waits: list[EventUse] = []
+    for wait in waits_of(program):
+        if wait.family_name == name:
+            event = events[wait.event_name]
+            at = flat_events(wait.index_exprs, event.extents, coords, 0, 1)
+            count = int(event.thresholds[at][0])
+            waits.append(EventUse(wait.event_name, index(wait.index_exprs), count))
+    signals = [
+        EventUse(
+            s.event_name,
+            index(s.index_exprs),
+            None,
+            None if s.peer_expr is None else change(s.peer_expr),
+        )
+        for s in signals_of(program)
+        if s.family_name == name
+    ]
+    return TaskOp(
+        name,
+        coords,
+        waits,
+        [r.map_exprs(change) for r in family.read_regions],
+        [r.map_exprs(change) for r in family.write_regions],
+        signals,
+    )

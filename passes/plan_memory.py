@@ -1,0 +1,120 @@
+"""`plan-memory`: byte offsets for workspace buffers and windows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.passes import ModulePass
+
+from hpmoe_ir.dialects.tile import (
+    BufferOp,
+    DependenceOp,
+    ProgramOp,
+    buffer_bytes,
+    buffers_of,
+    families_of,
+)
+from hpmoe_ir.passes.level import programs_at
+
+ALIGNMENT = 512
+"""Bytes. DMA is quickest from addresses that are multiples of 512 (Ascend C performance notes)."""
+
+
+@dataclass(frozen=True)
+class PlanMemoryPass(ModulePass):
+    """Gives each workspace buffer and each window its byte offset.
+
+    Windows lie one after the other: peers write them at times that this rank does not order.
+    Workspace buffers share memory where it is certain that the first is no longer used: each task
+    that uses it comes before every task that uses the second, on the same rank, by dependences
+    that join whole families (`reuse=false` keeps all apart). Larger buffers are placed first,
+    each at the lowest offset that is free.
+
+    Needs dependences (`insert-dependencies`), or buffers are not shared. Promises offsets that are
+    multiples of 512 bytes, and an order between any two tasks whose buffers overlap.
+
+    ```
+    tile.buffer @h workspace : !tile.buffer<grouped 256 rows, 64xbf16>
+    tile.buffer @a workspace : !tile.buffer<grouped 256 rows, 32xbf16>
+    ```
+    becomes
+    ```
+    tile.buffer @h workspace at 0 : !tile.buffer<grouped 256 rows, 64xbf16>
+    tile.buffer @a workspace at 32768 : !tile.buffer<grouped 256 rows, 32xbf16>
+    ```
+    """
+
+    name = "plan-memory"
+
+    reuse: bool = True
+    """Whether workspace buffers whose uses are ordered may share memory."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for program in programs_at(op, ProgramOp, self.name):
+            buffers = buffers_of(program)
+            apart = _Lifetimes(program)
+            workspace = [b for b in buffers.values() if b.space.data == "workspace"]
+            windows = [b for b in buffers.values() if b.space.data == "window"]
+            _place(workspace, lambda a, b: not (self.reuse and apart.never_together(a, b)))
+            _place(windows, lambda a, b: True)
+
+
+def _place(buffers: list[BufferOp], conflict: Callable[[BufferOp, BufferOp], bool]) -> None:
+    placed: list[tuple[int, int, BufferOp]] = []
+    order = sorted(range(len(buffers)), key=lambda i: (-buffer_bytes(buffers[i]), i))
+    for i in order:
+        buffer = buffers[i]
+        size = -(-buffer_bytes(buffer) // ALIGNMENT) * ALIGNMENT
+        offset = 0
+        for begin, end, other in sorted(placed, key=lambda p: p[:2]):
+            if begin < offset + size and offset < end and conflict(buffer, other):
+                offset = end
+        placed.append((offset, offset + size, buffer))
+        buffer.offset = IntegerAttr(offset, i64)
+
+
+class _Lifetimes:
+    """Which buffers are certainly never in use at the same time on a rank."""
+
+    def __init__(self, program: ProgramOp) -> None:
+        self.users: dict[str, set[str]] = defaultdict(set)
+        for name, family in families_of(program).items():
+            for region in (*family.read_regions, *family.write_regions):
+                self.users[region.buffer].add(name)
+            if family.route is not None:
+                self.users[family.route.root_reference.data].add(name)
+        joins: dict[str, set[str]] = defaultdict(set)
+        follows: dict[str, set[str]] = defaultdict(set)
+        for op in program.body.block.ops:
+            if isinstance(op, DependenceOp) and op.peer is None:
+                producer = op.producer.root_reference.data
+                consumer = op.consumer.root_reference.data
+                follows[producer].add(consumer)
+                if op.event_count == 1:
+                    joins[producer].add(consumer)
+        self.before = {name: _closure(joins[name], follows) for name in families_of(program)}
+        """For each family, those of which every task comes after all of its tasks."""
+
+    def never_together(self, a: BufferOp, b: BufferOp) -> bool:
+        """Whether all uses of one buffer come before all uses of the other."""
+        return self._before(a, b) or self._before(b, a)
+
+    def _before(self, first: BufferOp, second: BufferOp) -> bool:
+        return all(
+            self.users[second.sym_name.data] <= self.before[user]
+            for user in self.users[first.sym_name.data]
+        )
+
+
+def _closure(start: set[str], follows: dict[str, set[str]]) -> set[str]:
+    """`start` and all that waits, directly or not, for some task of it on the same rank."""
+    reached, todo = set(start), list(start)
+    while todo:
+        for name in follows[todo.pop()] - reached:
+            reached.add(name)
+            todo.append(name)
+    return reached
