@@ -19,8 +19,7 @@ class LayerError(ValueError):
 
 @dataclass(frozen=True)
 class LayerConfig:
-    """
-    Sizes of the expert part of one MoE layer, from dispatch to combine.
+    """Sizes of the expert part of one MoE layer, from dispatch to combine.
 
     Expert x lives on rank `x // local_experts`. Rows are rows of `hidden` elements.
     Raises LayerError for sizes that contradict each other.
@@ -62,6 +61,9 @@ class LayerConfig:
             self._fail("experts", f"a multiple of the {self.ranks} ranks", self.experts)
         if self.most_rows > MAX_ROWS:
             self._fail("tokens", f"at most {MAX_ROWS} rows to arrive at a rank", self.most_rows)
+        if self.receive_rows > self.most_rows:
+            expected = f"at most the {self.most_rows} rows that can arrive at a rank"
+            self._fail("capacity", expected, self.receive_rows)
 
     def _check_positive(self, key: str, value: object) -> None:
         if not isinstance(value, int) or isinstance(value, bool) or value <= 0:

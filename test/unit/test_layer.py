@@ -34,6 +34,10 @@ def test_summary_says_everything():
         ({"tokens": True}, "tokens: expected a positive integer, found True"),
         ({"capacity": -1}, "capacity: expected a positive integer, found -1"),
         (
+            {"capacity": 257},
+            "capacity: expected at most the 256 rows that can arrive at a rank, found 257",
+        ),
+        (
             {"dtype": "int8"},
             "dtype: unknown element type 'int8', expected one of bf16, f16, f32, f64",
         ),

@@ -1,0 +1,119 @@
+"""Layers of published models by name, and a small one of the same proportions for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hpmoe_ir.diagnostics import InputError, nearest
+from hpmoe_ir.dtypes import Dtype
+from hpmoe_ir.layer import LayerConfig
+
+TINY = "-tiny"
+TINY_RANKS = 4
+TINY_TOKENS = 64
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A model's expert layer and how its small sibling is scaled."""
+
+    hidden: int
+    width: int
+    experts: int
+    top_k: int
+    ranks: int
+    """Expert-parallel ranks by default."""
+    source: str
+    notes: tuple[str, ...]
+    tiny_widths: int
+    """Factor by which `hidden` and `width` shrink."""
+    tiny_experts: int
+    """Factor by which `experts` and `top_k` shrink."""
+
+
+PRESETS: dict[str, Preset] = {
+    "deepseek-v3": Preset(
+        hidden=7168,
+        width=2048,
+        experts=256,
+        top_k=8,
+        ranks=32,
+        source="DeepSeek-V3 (671B) model configuration",
+        notes=("1 shared expert", "router: sigmoid, 4 of 8 groups, weights times 2.5"),
+        tiny_widths=64,
+        tiny_experts=4,
+    ),
+    "qwen3-30b-a3b": Preset(
+        hidden=2048,
+        width=768,
+        experts=128,
+        top_k=8,
+        ranks=4,
+        source="Qwen3-30B-A3B model configuration",
+        notes=("router: softmax",),
+        tiny_widths=16,
+        tiny_experts=4,
+    ),
+    "qwen3-235b-a22b": Preset(
+        hidden=4096,
+        width=1536,
+        experts=128,
+        top_k=8,
+        ranks=16,
+        source="Qwen3-235B-A22B model configuration",
+        notes=("router: softmax",),
+        tiny_widths=16,
+        tiny_experts=4,
+    ),
+    "mixtral-8x7b": Preset(
+        hidden=4096,
+        width=14336,
+        experts=8,
+        top_k=2,
+        ranks=8,
+        source="Mixtral-8x7B model configuration",
+        notes=("router: softmax of the chosen 2",),
+        tiny_widths=64,
+        tiny_experts=1,
+    ),
+}
+
+
+def preset_names() -> list[str]:
+    """All presets, the small ones included."""
+    return sorted(name + end for name in PRESETS for end in ("", TINY))
+
+
+def preset_layer(
+    name: str,
+    *,
+    ranks: int | None = None,
+    tokens: int | None = None,
+    top_k: int | None = None,
+    capacity: int | None = None,
+    dtype: Dtype | None = None,
+) -> LayerConfig:
+    """The layer of the preset `name`, with the given sizes instead of its own.
+
+    Raises InputError for an unknown name, LayerError for sizes that don't fit.
+    """
+    preset = PRESETS.get(name.removesuffix(TINY))
+    if preset is None or name.endswith(TINY + TINY):
+        raise InputError(f"unknown preset '{name}'{nearest(name, preset_names())}")
+    small = name.endswith(TINY)
+    widths = preset.tiny_widths if small else 1
+    experts = preset.tiny_experts if small else 1
+    scaled = f", widths / {widths}, experts and top-k / {experts}" if small else ""
+    return LayerConfig(
+        name,
+        hidden=preset.hidden // widths,
+        width=preset.width // widths,
+        experts=preset.experts // experts,
+        top_k=preset.top_k // experts if top_k is None else top_k,
+        ranks=(TINY_RANKS if small else preset.ranks) if ranks is None else ranks,
+        tokens=(TINY_TOKENS if small else 4096) if tokens is None else tokens,
+        capacity=capacity,
+        dtype="bf16" if dtype is None else dtype,
+        source=preset.source + scaled,
+        notes=preset.notes,
+    )
