@@ -1,0 +1,207 @@
+"""`convert-comm-to-tile`: from tensors and windows to buffers and families of tile tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import PassFailedException
+from xdsl.utils.hints import isa
+
+from hpmoe_ir.dialects.comm import RouteOp
+from hpmoe_ir.dialects.moe import route_type
+from hpmoe_ir.dialects.placement import AnyTensor, GroupedAttr, RouteType
+from hpmoe_ir.dialects.tile import SPACES, BufferOp, ProgramOp
+from hpmoe_ir.machine import Machine, MachineError, load_machine
+from hpmoe_ir.passes.level import require_level
+from hpmoe_ir.passes.tile_ops import tile_operation
+from hpmoe_ir.passes.tile_sizes import (
+    MatmulTile,
+    TileSizeError,
+    check_matmul_tile,
+    largest_matmul_tile,
+)
+from hpmoe_ir.passes.tiling import Partition, Tiling, buffer_type_of
+
+MAX_GROUPS = 8
+"""Source groups by default, where there are more ranks: finer parts cost more waiting than they
+save once a part is smaller than a matrix tile."""
+
+MIN_TOKENS = 16
+"""Tokens that a part should have at least, by default."""
+
+
+@dataclass(frozen=True)
+class ConvertCommToTilePass(ModulePass):
+    """Makes a `tile.program` of each function: buffers, and tasks with the regions they use.
+
+    An expert's rows are cut into `source_groups` groups of source ranks, each into `row_chunks`
+    chunks; matrix tasks take `task_cols` columns of one such part. Puts are cut by peer, expert
+    and `put_chunks`; work on tokens into `token_chunks`. 0 leaves a number to the pass: the largest
+    matrix tile that fits the machine's L0 with two buffers, up to 8 groups, one chunk, columns for
+    four tasks a matrix core, and parts of 16 tokens or more for all vector cores.
+
+    Needs a module at the `comm` level whose activations are bf16 or f16. Promises that tasks of one
+    family write different parts, and that families are in an order in which they may be run one
+    after the other.
+
+    ```
+    %a = moe.swiglu %h : tensor<?x64xbf16, #moe.grouped<256 rows>> -> ...
+    ```
+    becomes
+    ```
+    tile.buffer @a workspace : !tile.buffer<grouped 256 rows, 32xbf16>
+    tile.tasks @swiglu (e, g, c) in (2, 2, 1) on aiv
+      kernel "swiglu" using @route
+      reads @h[grouped(e, g of 2), :]
+      writes @a[grouped(e, g of 2), :]
+    ```
+    """
+
+    name = "convert-comm-to-tile"
+
+    machine: str = "ascend-a3"
+    """The machine description."""
+    source_groups: int = 0
+    """Groups of source ranks, at most the number of ranks."""
+    row_chunks: int = 1
+    """Chunks of the rows of an expert and group, cut at multiples of tile_m."""
+    put_chunks: int = 1
+    """Chunks of the rows from one rank to one expert."""
+    token_chunks: int = 0
+    """Parts of a rank's tokens."""
+    task_cols: int = 0
+    """Columns of a matrix task, a multiple of 16."""
+    tile_m: int = 0
+    """Rows of a matrix tile."""
+    tile_n: int = 0
+    """Columns of a matrix tile."""
+    tile_k: int = 0
+    """Depth of a matrix tile."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        require_level(op, "comm", self.name)
+        try:
+            machine = load_machine(self.machine)
+        except MachineError as e:
+            raise PassFailedException(f"{self.name}: option machine: {e}") from e
+        for function in list(op.ops):
+            if not isinstance(function, FuncOp):
+                raise PassFailedException(
+                    f"{self.name}: expected functions only, found {function.name}"
+                )
+            program = self._convert(function, machine)
+            block = function.parent_block()
+            assert block is not None
+            block.insert_op_before(program, function)
+            function.detach()
+            function.erase()
+
+    def _partition(self, route: RouteType, machine: Machine) -> Partition:
+        largest = largest_matmul_tile(machine)
+        tile = MatmulTile(
+            self.tile_m or largest.m, self.tile_n or largest.n, self.tile_k or largest.k
+        )
+        try:
+            check_matmul_tile(tile, machine)
+        except TileSizeError as e:
+            raise PassFailedException(f"{self.name}: {e}") from e
+        ranks, tokens = route.ranks.data, route.tokens.data
+        for name, value, lowest, highest in (
+            ("source_groups", self.source_groups, 0, ranks),
+            ("row_chunks", self.row_chunks, 1, 1 << 20),
+            ("put_chunks", self.put_chunks, 1, 1 << 20),
+            ("token_chunks", self.token_chunks, 0, tokens),
+            ("task_cols", self.task_cols, 0, 1 << 20),
+        ):
+            if not lowest <= value <= highest:
+                raise PassFailedException(
+                    f"{self.name}: option {name}: expected {lowest} to {highest}, found {value}"
+                )
+        if self.task_cols % 16:
+            raise PassFailedException(
+                f"{self.name}: option task_cols: expected a multiple of 16, found {self.task_cols}"
+            )
+        return Partition(
+            source_groups=self.source_groups or min(ranks, MAX_GROUPS),
+            row_chunks=self.row_chunks,
+            put_chunks=self.put_chunks,
+            token_chunks=self.token_chunks or min(machine.aiv_cores, -(-tokens // MIN_TOKENS)),
+            task_cols=self.task_cols,
+            matmul=tile,
+        )
+
+    def _convert(self, function: FuncOp, machine: Machine) -> ProgramOp:
+        routes = [route_type(o.route) for o in function.body.walk() if isinstance(o, RouteOp)]
+        if not routes:
+            raise PassFailedException(
+                f"{self.name}: @{function.sym_name.data} has no comm.route, there is nothing to "
+                "spread over ranks"
+            )
+        if len(routes) > 1:
+            raise PassFailedException(
+                f"{self.name}: @{function.sym_name.data} has {len(routes)} routes, one is supported"
+            )
+        tiling = Tiling(machine, self._partition(routes[0], machine), routes[0].ranks.data)
+        block = function.body.block
+        for i, argument in enumerate(block.args):
+            if not isa(argument.type, AnyTensor):
+                raise PassFailedException(
+                    f"{self.name}: argument {i} of @{function.sym_name.data}: expected a tensor, "
+                    f"found {argument.type}"
+                )
+            stem = argument.name_hint or f"arg{i}"
+            type = buffer_type_of(argument.type)
+            tiling.places[argument] = tiling.buffer(stem, "input", type)
+        _declare_outputs(function, tiling)
+        for found in block.ops:
+            _check_elements(found)
+            if isinstance(found, ReturnOp):
+                continue
+            if not tile_operation(found, tiling):
+                raise PassFailedException(
+                    f"{self.name}: {found.name} has no tiling; give it the trait HasTilingTrait"
+                )
+        return ProgramOp(
+            function.sym_name.data,
+            tiling.ranks,
+            [*_in_argument_order(tiling), *tiling.families],
+        )
+
+
+def _declare_outputs(function: FuncOp, tiling: Tiling) -> None:
+    last = function.body.block.last_op
+    assert isinstance(last, ReturnOp)
+    for i, value in enumerate(last.arguments):
+        owner = value.owner
+        if not isinstance(owner, Operation) or owner.name.startswith("comm."):
+            raise PassFailedException(
+                f"convert-comm-to-tile: @{function.sym_name.data} returns as value {i} what it "
+                "does not compute; outputs must be results of tasks"
+            )
+        if value in tiling.outputs:
+            raise PassFailedException(
+                f"convert-comm-to-tile: @{function.sym_name.data} returns value {i} twice"
+            )
+        assert isa(value.type, AnyTensor)
+        stem = value.name_hint or f"out{i}"
+        tiling.outputs[value] = tiling.buffer(stem, "output", buffer_type_of(value.type))
+
+
+def _in_argument_order(tiling: Tiling) -> list[BufferOp]:
+    return sorted(tiling.buffers, key=lambda b: SPACES.index(b.space.data))
+
+
+def _check_elements(op: Operation) -> None:
+    for value in op.results:
+        if isa(value.type, AnyTensor) and isinstance(value.type.encoding, GroupedAttr):
+            element = value.type.element_type
+            if not isinstance(element, BFloat16Type | Float16Type):
+                raise PassFailedException(
+                    f"convert-comm-to-tile: {op.name}: the kernels take bf16 or f16, found "
+                    f"{element}"
+                )

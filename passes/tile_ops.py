@@ -1,0 +1,282 @@
+"""The tile tasks of the operations of `comm` and `moe`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.dialects.builtin import i32
+from xdsl.ir import Operation
+from xdsl.ir.affine import AffineExpr
+from xdsl.utils.exceptions import PassFailedException
+
+from hpmoe_ir.dialects import comm, moe
+from hpmoe_ir.dialects.index import RANK
+from hpmoe_ir.dialects.region import (
+    Block,
+    Chunk,
+    GroupedRows,
+    Point,
+    Region,
+    SentRows,
+    TokenRows,
+    Whole,
+)
+from hpmoe_ir.dialects.tile import TasksOp
+from hpmoe_ir.dialects.tile_types import BufferType
+from hpmoe_ir.passes.tiling import (
+    HasTilingTrait,
+    RouteBuffers,
+    RowwiseTilingTrait,
+    Tiling,
+    buffer_type_of,
+)
+
+WHOLE = Whole()
+D0, D1, D2, D3 = (AffineExpr.dimension(i) for i in range(4))
+STATUS_WORDS = 16
+
+
+def window_tasks(op: comm.WindowOp, tiling: Tiling) -> None:
+    """A window is a buffer that peers write into."""
+    content = comm.window_content(op.window)
+    type = buffer_type_of(content)
+    if len(type.dims) == 3:
+        # The counts of all ranks: one row for each.
+        ranks, rows, experts = type.dims
+        type = BufferType((ranks, rows * experts), type.element_type)
+    copies = 1 if op.per_launch is None else 2
+    tiling.places[op.window] = tiling.buffer(op.buffer.data, "window", type, copies)
+
+
+def count_tasks(op: comm.CountTokensOp, tiling: Tiling) -> None:
+    """Each part of the tokens is counted by itself; whoever needs the sum adds the parts."""
+    parts = tiling.partition.token_chunks
+    experts = moe.tensor_type(op.counts).get_shape()[1]
+    counts = tiling.buffer("chunk_counts", "workspace", BufferType((parts, experts), i32))
+    tiling.places[op.counts] = counts
+    tiling.tasks(
+        TasksOp(
+            tiling.fresh("count"),
+            [("b", parts)],
+            "aiv",
+            "count_tokens",
+            [Region(tiling.place(op.ids), (TokenRows(D0, parts), WHOLE))],
+            [Region(counts, (Point(D0), WHOLE))],
+        )
+    )
+
+
+def exchange_tasks(op: comm.ExchangeOp, tiling: Tiling) -> None:
+    """One put to each rank."""
+    tiling.tasks(
+        TasksOp(
+            tiling.fresh("exchange"),
+            [("p", tiling.ranks)],
+            "aiv",
+            "exchange_counts",
+            [Region(tiling.place(op.counts), (WHOLE, WHOLE))],
+            [Region(tiling.place(op.window), (Point(RANK), WHOLE), peer=D0)],
+        )
+    )
+
+
+def route_tasks(op: comm.RouteOp, tiling: Tiling) -> None:
+    """The send order from this rank's ids, the row ranges from all ranks' counts."""
+    type = moe.route_type(op.route)
+    parts = tiling.partition.token_chunks
+    exchanged = op.all_counts.owner
+    announced = exchanged.token.owner if isinstance(exchanged, comm.WaitOp) else None
+    if not isinstance(announced, comm.ExchangeOp):
+        raise PassFailedException(
+            "convert-comm-to-tile: comm.route needs the counts of an exchange, found those of "
+            f"{exchanged.name if isinstance(exchanged, Operation) else 'an argument'}"
+        )
+    chunk_counts = tiling.place(announced.counts)
+    rows = type.tokens.data * type.top.data
+    route = tiling.buffer(op.route.name_hint or "route", "workspace", type)
+    order = tiling.buffer("order", "workspace", BufferType((rows,), i32, "sent"))
+    position = tiling.buffer(
+        "position", "workspace", BufferType((type.tokens.data, type.top.data), i32, "tokens")
+    )
+    status = tiling.buffer("status", "output", BufferType((STATUS_WORDS,), i32))
+    tiling.routes[op.route] = RouteBuffers(type, route, order, position)
+    tokens = TokenRows(D0, parts)
+    tiling.tasks(
+        TasksOp(
+            tiling.fresh("place"),
+            [("b", parts)],
+            "aiv",
+            "place_tokens",
+            [
+                Region(tiling.place(op.ids), (tokens, WHOLE)),
+                Region(chunk_counts, (WHOLE, WHOLE)),
+            ],
+            [Region(order, (WHOLE,), scatter=True), Region(position, (tokens, WHOLE))],
+            scalars=[D0],
+        )
+    )
+    tiling.tasks(
+        TasksOp(
+            tiling.fresh("build_route"),
+            [],
+            "aiv",
+            "build_route",
+            [Region(tiling.place(op.all_counts), (WHOLE, WHOLE))],
+            [Region(route, (WHOLE,)), Region(status, (WHOLE,))],
+            scalars=[RANK, AffineExpr.constant(type.rows.data)],
+        )
+    )
+
+
+def put_tasks(op: comm.PutOp, tiling: Tiling) -> None:
+    """One put for each peer, expert and part of the rows."""
+    route = tiling.routes[op.route]
+    local, ranks = route.type.local_experts, tiling.ranks
+    parts = tiling.partition.put_chunks
+    chunk = Chunk(D2, parts, tiling.partition.matmul.m) if parts > 1 else Chunk()
+    source, target = tiling.place(op.x), tiling.place(op.window)
+    if op.direction.data is comm.Direction.DISPATCH:
+        tiling.tasks(
+            TasksOp(
+                tiling.fresh("dispatch"),
+                [("p", ranks), ("e", local), ("c", parts)],
+                "aiv",
+                "gather_rows",
+                [
+                    Region(source, (WHOLE, WHOLE)),
+                    Region(route.order, (SentRows(D0 * local + D1, chunk),)),
+                ],
+                [Region(target, (GroupedRows(D1, RANK, ranks, chunk), WHOLE), peer=D0)],
+                route=route.route,
+            )
+        )
+    else:
+        tiling.tasks(
+            TasksOp(
+                tiling.fresh("return"),
+                [("e", local), ("s", ranks), ("c", parts)],
+                "aiv",
+                "copy_rows",
+                [Region(source, (GroupedRows(D0, D1, ranks, chunk), WHOLE))],
+                [Region(target, (SentRows(RANK * local + D0, chunk), WHOLE), peer=D1)],
+                route=route.route,
+            )
+        )
+
+
+def wait_tasks(op: comm.WaitOp, tiling: Tiling) -> None:
+    """No task: whoever reads the window depends on the puts, region by region."""
+    tiling.places[op.content] = tiling.place(op.window)
+
+
+def matmul_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
+    """One task for each part of an expert's rows and block of columns."""
+    if op.transpose_lhs is not None:
+        raise PassFailedException(
+            "convert-comm-to-tile: moe.grouped_matmul with transpose_lhs: no kernel is registered "
+            "for the gradient of the weights"
+        )
+    route = tiling.routes[op.route]
+    columns = moe.tensor_type(op.product).get_shape()[-1]
+    depth = moe.tensor_type(op.lhs).get_shape()[-1]
+    for what, size in (("rows", depth), ("result", columns)):
+        if size % 16:
+            raise PassFailedException(
+                f"convert-comm-to-tile: moe.grouped_matmul: the width of the {what} must be a "
+                f"multiple of 16, found {size}"
+            )
+    block = tiling.partition.task_cols or _task_cols(tiling, route.type.local_experts, columns)
+    transposed = op.transpose_rhs is not None
+    rows = tiling.grouped_rows()
+    cols = Block(D3, block)
+    tile = tiling.partition.matmul
+    tiling.tasks(
+        TasksOp(
+            tiling.fresh("matmul"),
+            [*tiling.grouped_grid(route.type), ("n", -(-columns // block))],
+            "aic",
+            "grouped_matmul",
+            [
+                Region(tiling.place(op.lhs), (rows, WHOLE)),
+                Region(
+                    tiling.place(op.rhs),
+                    (Point(D0), cols, WHOLE) if transposed else (Point(D0), WHOLE, cols),
+                ),
+            ],
+            [Region(tiling.result(op.product, "product"), (rows, cols))],
+            {
+                "tile_m": tile.m,
+                "tile_n": tile.n,
+                "tile_k": tile.k,
+                "transpose_rhs": int(transposed),
+            },
+            route.route,
+        )
+    )
+
+
+def _task_cols(tiling: Tiling, local_experts: int, columns: int) -> int:
+    """Columns of a matrix task where none are given.
+
+    As many tile widths as leave four tasks for each matrix core: few enough tasks to be cheap to
+    start, enough to keep all cores busy when parts have different numbers of rows.
+    """
+    width = tiling.partition.matmul.n
+    parts = local_experts * tiling.partition.source_groups * tiling.partition.row_chunks
+    tiles = parts * -(-columns // width)
+    return width * max(1, tiles // (4 * tiling.machine.aic_cores))
+
+
+class SwigluTiling(RowwiseTilingTrait):
+    """`moe.swiglu` works on each row by itself."""
+
+    kernel = "swiglu"
+
+
+def weighted_sum_tasks(op: moe.WeightedSumOp, tiling: Tiling) -> None:
+    """One task for each part of the tokens."""
+    route = tiling.routes[op.route]
+    parts = tiling.partition.token_chunks
+    tokens = TokenRows(D0, parts)
+    tiling.tasks(
+        TasksOp(
+            tiling.fresh("weighted_sum"),
+            [("b", parts)],
+            "aiv",
+            "weighted_sum",
+            [
+                Region(tiling.place(op.back), (WHOLE, WHOLE)),
+                Region(route.position, (tokens, WHOLE)),
+                Region(tiling.place(op.gate), (tokens, WHOLE)),
+            ],
+            [Region(tiling.result(op.out, "out"), (tokens, WHOLE))],
+            route=route.route,
+        )
+    )
+
+
+OWN_TILINGS: dict[type[Operation], Callable[..., None]] = {
+    comm.WindowOp: window_tasks,
+    comm.CountTokensOp: count_tasks,
+    comm.ExchangeOp: exchange_tasks,
+    comm.RouteOp: route_tasks,
+    comm.PutOp: put_tasks,
+    comm.WaitOp: wait_tasks,
+    moe.GroupedMatmulOp: matmul_tasks,
+    moe.SwiGLUOp: SwigluTiling.to_tasks,
+    moe.WeightedSumOp: weighted_sum_tasks,
+}
+"""The tilings of the project's own operations."""
+
+
+def tile_operation(op: Operation, tiling: Tiling) -> bool:
+    """Adds the tasks of `op` to `tiling`; False where nobody knows them."""
+    trait = op.get_trait(HasTilingTrait)
+    if trait is not None:
+        trait.to_tasks(op, tiling)
+        return True
+    own = OWN_TILINGS.get(type(op))
+    if own is None:
+        return False
+    own(op, tiling)
+    return True

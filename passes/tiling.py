@@ -1,0 +1,199 @@
+"""What an operation is given to become families of tile tasks.
+
+`convert-comm-to-tile` walks the operations of a function and asks each for its tasks. An operation
+of another dialect brings its own answer by the trait `HasTilingTrait`; for an element-wise one on
+grouped rows, `RowwiseTilingTrait` with the name of a kernel is enough.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from dataclasses import dataclass, field
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineExpr
+from xdsl.traits import OpTrait
+from xdsl.utils.exceptions import PassFailedException
+
+from hpmoe_ir.dialects.moe import tensor_type
+from hpmoe_ir.dialects.placement import AnyTensor, RouteType, RowsAttr
+from hpmoe_ir.dialects.region import Chunk, GroupedRows, Region, Selector, Whole
+from hpmoe_ir.dialects.tile import BufferOp, TasksOp
+from hpmoe_ir.dialects.tile_types import BufferType
+from hpmoe_ir.machine import Machine
+from hpmoe_ir.passes.tile_sizes import MatmulTile
+
+
+@dataclass(frozen=True)
+class Partition:
+    """How the work is cut. Each number but the matrix tile is a number of parts."""
+
+    source_groups: int
+    """Groups of source ranks into which an expert's rows are cut."""
+    row_chunks: int
+    """Parts of the rows of an expert and group."""
+    put_chunks: int
+    """Parts of the rows from one rank to one expert."""
+    token_chunks: int
+    """Parts of a rank's tokens."""
+    task_cols: int
+    """Columns of a matrix task; 0: chosen for each product."""
+    matmul: MatmulTile
+
+
+@dataclass(frozen=True)
+class RouteBuffers:
+    """The buffers that a route value is made of."""
+
+    type: RouteType
+    route: str
+    order: str
+    position: str
+
+
+@dataclass
+class Tiling:
+    """The program that is being made, and where the values of the function are in it."""
+
+    machine: Machine
+    partition: Partition
+    ranks: int
+    buffers: list[BufferOp] = field(default_factory=list[BufferOp])
+    families: list[TasksOp] = field(default_factory=list[TasksOp])
+    places: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+    routes: dict[SSAValue, RouteBuffers] = field(default_factory=dict[SSAValue, RouteBuffers])
+    outputs: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+    """Values that the function returns, with the names of their buffers."""
+    used: Counter[str] = field(default_factory=Counter[str])
+
+    def fresh(self, stem: str) -> str:
+        """A name that begins with `stem`: h, h_1, h_2."""
+        count = self.used[stem]
+        self.used[stem] += 1
+        return f"{stem}_{count}" if count else stem
+
+    def buffer(self, stem: str, space: str, type: BufferType | RouteType, copies: int = 1) -> str:
+        """Adds a buffer and returns its name."""
+        name = self.fresh(stem)
+        self.buffers.append(BufferOp(name, space, type, copies))
+        return name
+
+    def result(self, value: SSAValue, stem: str) -> str:
+        """The buffer that the tasks of an operation write its result into."""
+        name = self.outputs.get(value)
+        if name is None:
+            stem = value.name_hint or stem
+            name = self.buffer(stem, "workspace", buffer_type_of(tensor_type(value)))
+        self.places[value] = name
+        return name
+
+    def place(self, value: SSAValue) -> str:
+        """The buffer that a value is in."""
+        if value not in self.places:
+            owner = value.owner
+            what = owner.name if isinstance(owner, Operation) else "a block argument"
+            raise PassFailedException(
+                f"convert-comm-to-tile: the result of {what} is in no buffer, it cannot be read"
+            )
+        return self.places[value]
+
+    def tasks(self, family: TasksOp) -> None:
+        """Adds a family of tasks."""
+        self.families.append(family)
+
+    def grouped_grid(self, route: RouteType) -> list[tuple[str, int]]:
+        """Grid over the parts of the grouped rows: expert, source group, chunk."""
+        return [
+            ("e", route.local_experts),
+            ("g", self.partition.source_groups),
+            ("c", self.partition.row_chunks),
+        ]
+
+    def grouped_rows(self) -> GroupedRows:
+        """The rows of one point of `grouped_grid`, coordinates 0, 1 and 2."""
+        e, g, c = (AffineExpr.dimension(i) for i in range(3))
+        chunks = self.partition.row_chunks
+        chunk = Chunk(c, chunks, self.partition.matmul.m) if chunks > 1 else Chunk()
+        return GroupedRows(e, g, self.partition.source_groups, chunk)
+
+
+def buffer_type_of(tensor: AnyTensor) -> BufferType:
+    """Type of the buffer that holds a tensor, its capacity in rows in place of `?`."""
+    shape = list(tensor.get_shape())
+    rows = ""
+    if isinstance(tensor.encoding, RowsAttr):
+        rows = tensor.encoding.name.split(".")[1]
+        shape[0] = tensor.encoding.rows.data
+    return BufferType(shape, tensor.element_type, rows)
+
+
+class HasTilingTrait(OpTrait, ABC):
+    """An operation that says itself which tile tasks it becomes."""
+
+    @classmethod
+    @abstractmethod
+    def to_tasks(cls, op: Operation, tiling: Tiling) -> None:
+        """Adds the buffers and families of `op` to `tiling`."""
+
+
+class RowwiseTilingTrait(HasTilingTrait):
+    """An operation on grouped rows that works on each row by itself, in one kernel.
+
+    A subclass names the kernel. All operands are rows of the same route; the result has as many.
+
+    ```python
+    class ClampTiling(RowwiseTilingTrait):
+        kernel = "clamp"
+    ```
+    """
+
+    kernel: str
+
+    @classmethod
+    def options(cls, op: Operation) -> dict[str, int]:
+        """Integer options of the kernel; none unless a subclass has some."""
+        return {}
+
+    @classmethod
+    def to_tasks(cls, op: Operation, tiling: Tiling) -> None:
+        (result,) = op.results
+        route = route_of_rows(op.operands[0], tiling)
+        rows = tiling.grouped_rows()
+
+        def region(name: str) -> Region:
+            selectors: tuple[Selector, ...] = (rows, Whole())
+            return Region(name, selectors)
+
+        reads = [region(tiling.place(value)) for value in op.operands]
+        short = op.name.split(".")[-1]
+        tiling.tasks(
+            TasksOp(
+                tiling.fresh(short),
+                tiling.grouped_grid(route.type),
+                "aiv",
+                cls.kernel,
+                reads,
+                [region(tiling.result(result, short))],
+                cls.options(op),
+                route.route,
+            )
+        )
+
+
+def route_of_rows(value: SSAValue, tiling: Tiling) -> RouteBuffers:
+    """The route by which the grouped rows of a value lie."""
+    seen: set[SSAValue] = set()
+    todo = [value]
+    while todo:
+        current = todo.pop(0)
+        if current in tiling.routes:
+            return tiling.routes[current]
+        owner = current.owner
+        if current in seen or not isinstance(owner, Operation):
+            continue
+        seen.add(current)
+        todo += owner.operands
+    raise PassFailedException(
+        "convert-comm-to-tile: rows that come from no put cannot be tiled, their route is unknown"
+    )
