@@ -1,0 +1,68 @@
+"""Running a function of the `moe` or the `comm` level on given values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.interpreter import Interpreter
+from xdsl.interpreters.func import FuncFunctions
+from xdsl.utils.exceptions import InterpretationError
+from xdsl.utils.hints import isa
+
+from hpmoe_ir.dialects.placement import AnyTensor
+from hpmoe_ir.interpreter.comm import CommFunctions
+from hpmoe_ir.interpreter.moe import MoeFunctions
+from hpmoe_ir.interpreter.values import Array, PerRank, check_argument
+
+
+def run_module(
+    module: ModuleOp, function: str | None, args: Sequence[Sequence[Array]]
+) -> list[PerRank]:
+    """The results of `function`, or of the only function with a body, for each result and rank.
+
+    `args[i][r]` is argument i of rank r: int32 ids, and floats as float32 (float64 for f64), which
+    are rounded to the argument's element type. The results are alike. Rows come without padding:
+    a rank with t tokens has arrays of t rows.
+
+    Raises InterpretationError, with the argument and the rank, for values that don't fit, for ids
+    out of range or repeated, and for more rows than a capacity.
+    """
+    op = _find(module, function)
+    name = op.sym_name.data
+    types = op.function_type.inputs.data
+    if len(args) != len(types):
+        raise InterpretationError(f"@{name}: expected {len(types)} arguments, found {len(args)}")
+    ranks = len(args[0]) if args else 1
+    values: list[PerRank] = []
+    for i, (arrays, type) in enumerate(zip(args, types, strict=True)):
+        if not isa(type, AnyTensor):
+            raise InterpretationError(
+                f"@{name}, argument {i}: expected a tensor to be run on, found {type}"
+            )
+        if len(arrays) != ranks:
+            raise InterpretationError(
+                f"@{name}, argument {i}: expected values of {ranks} ranks, found {len(arrays)}"
+            )
+        values.append(
+            [
+                check_argument(f"@{name}, argument {i}, rank {rank}", array, type)
+                for rank, array in enumerate(arrays)
+            ]
+        )
+    interpreter = Interpreter(module)
+    for functions in (FuncFunctions(), MoeFunctions(), CommFunctions(ranks)):
+        interpreter.register_implementations(functions)
+    return list(interpreter.call_op(op, tuple(values)))
+
+
+def _find(module: ModuleOp, name: str | None) -> FuncOp:
+    """The function called `name`, or the only one with a body."""
+    functions = [op for op in module.walk() if isinstance(op, FuncOp) and not op.is_declaration]
+    if name is not None:
+        functions = [op for op in functions if op.sym_name.data == name]
+    if len(functions) != 1:
+        wanted = "one function with a body" if name is None else f"a function @{name} with a body"
+        raise InterpretationError(f"expected {wanted}, found {len(functions)}")
+    return functions[0]

@@ -1,0 +1,142 @@
+"""Execution of the `moe` dialect in NumPy, all ranks in lock step.
+
+The value of a tensor is a list of arrays, one for each rank; that of a route a list of RankRoute.
+Sums are in f32, or f64 for f64; every result is rounded to its element type.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
+from xdsl.utils.exceptions import InterpretationError
+
+from hpmoe_ir.dialects import moe
+from hpmoe_ir.interpreter.route import RankRoute, check_ids, count_tokens, make_route
+from hpmoe_ir.interpreter.values import Array, PerRank, fresh, numpy_type, rounded
+
+
+def check_ranks(values: PerRank, ranks: int) -> None:
+    """Refuses to run a program for `ranks` ranks on another number of them."""
+    if len(values) != ranks:
+        raise InterpretationError(f"expected values of {ranks} ranks, found {len(values)}")
+
+
+def weighted_sum(back: Array, gate: Array, route: RankRoute, result: Array) -> None:
+    """Fills `result[t]` with `sum over k of gate[t, k] * back[position[t, k]]`, k in order."""
+    result[:] = 0
+    for k in range(route.position.shape[1]):
+        result += gate[:, k : k + 1] * back[route.position[:, k]]
+
+
+@register_impls
+class MoeFunctions(InterpreterFunctions):
+    """What the operations of the `moe` dialect do."""
+
+    @impl(moe.RouteOp)
+    def run_route(
+        self, interpreter: Interpreter, op: moe.RouteOp, args: PythonValues
+    ) -> PythonValues:
+        ids = cast(PerRank, args[0])
+        type = moe.route_type(op.route)
+        check_ranks(ids, type.ranks.data)
+        check_ids(ids, type.experts.data)
+        counts = np.stack([count_tokens(own, type.experts.data) for own in ids])
+        return ([make_route(own, counts, rank, type) for rank, own in enumerate(ids)],)
+
+    @impl(moe.DispatchOp)
+    def run_dispatch(
+        self, interpreter: Interpreter, op: moe.DispatchOp, args: PythonValues
+    ) -> PythonValues:
+        x, routes = cast(tuple[PerRank, list[RankRoute]], args)
+        element = moe.tensor_type(op.received).element_type
+        received = [fresh((route.received, x[0].shape[1]), element) for route in routes]
+        for rows, route in zip(x, routes, strict=True):
+            send(rows[route.order], received, route)
+        return (received,)
+
+    @impl(moe.GroupedMatmulOp)
+    def run_grouped_matmul(
+        self, interpreter: Interpreter, op: moe.GroupedMatmulOp, args: PythonValues
+    ) -> PythonValues:
+        lhs, rhs, routes = cast(tuple[PerRank, PerRank, list[RankRoute]], args)
+        element = moe.tensor_type(op.product).element_type
+        if op.transpose_lhs is not None:
+            products = [_gradients(a, b, r) for a, b, r in zip(lhs, rhs, routes, strict=True)]
+        else:
+            if op.transpose_rhs is not None:
+                rhs = [weights.swapaxes(1, 2) for weights in rhs]
+            products = [_grouped(a, w, r) for a, w, r in zip(lhs, rhs, routes, strict=True)]
+        return ([rounded(product, element) for product in products],)
+
+    @impl(moe.SwiGLUOp)
+    def run_swiglu(
+        self, interpreter: Interpreter, op: moe.SwiGLUOp, args: PythonValues
+    ) -> PythonValues:
+        element = moe.tensor_type(op.activation).element_type
+        return ([rounded(_swiglu(h), element) for h in cast(PerRank, args[0])],)
+
+    @impl(moe.CombineOp)
+    def run_combine(
+        self, interpreter: Interpreter, op: moe.CombineOp, args: PythonValues
+    ) -> PythonValues:
+        y, gates, routes = cast(tuple[PerRank, PerRank, list[RankRoute]], args)
+        element = moe.tensor_type(op.out).element_type
+        back = [fresh((route.order.size, y[0].shape[1]), element) for route in routes]
+        for rows, route in zip(y, routes, strict=True):
+            send_back(rows, back, route)
+        return (_weighted_sums(back, gates, routes, element),)
+
+    @impl(moe.WeightedSumOp)
+    def run_weighted_sum(
+        self, interpreter: Interpreter, op: moe.WeightedSumOp, args: PythonValues
+    ) -> PythonValues:
+        back, gates, routes = cast(tuple[PerRank, PerRank, list[RankRoute]], args)
+        return (_weighted_sums(back, gates, routes, moe.tensor_type(op.out).element_type),)
+
+
+def send(rows: Array, received: PerRank, route: RankRoute) -> None:
+    """Writes `rows`, in send order, to where the experts' ranks receive them."""
+    for expert in range(route.dest_begin.size):
+        sent = rows[route.sent_rows(expert)]
+        begin = int(route.dest_begin[expert])
+        received[expert // route.local_experts][begin : begin + len(sent)] = sent
+
+
+def send_back(rows: Array, back: PerRank, route: RankRoute) -> None:
+    """Writes `rows`, in receive order, to where their ranks have them in send order."""
+    for expert in range(route.local_experts):
+        for source in range(route.ranks):
+            returned = rows[route.received_rows(expert, source)]
+            begin = int(route.return_begin[expert * route.ranks + source])
+            back[source][begin : begin + len(returned)] = returned
+
+
+def _grouped(rows: Array, weights: Array, route: RankRoute) -> Array:
+    result = np.full((len(rows), weights.shape[2]), np.nan, rows.dtype)
+    for expert in range(route.local_experts):
+        part = route.expert_rows(expert)
+        result[part] = rows[part] @ weights[expert]
+    return result
+
+
+def _gradients(lhs: Array, rhs: Array, route: RankRoute) -> Array:
+    parts = [route.expert_rows(expert) for expert in range(route.local_experts)]
+    return np.stack([lhs[part].T @ rhs[part] for part in parts])
+
+
+def _swiglu(h: Array) -> Array:
+    gate, up = np.split(h, 2, axis=1)
+    # exp overflows to infinity for a gate far below 0, and the quotient is then 0 as it should be.
+    with np.errstate(over="ignore"):
+        return gate / (1 + np.exp(-gate)) * up
+
+
+def _weighted_sums(back: PerRank, gates: PerRank, routes: list[RankRoute], element: Any) -> PerRank:
+    results: PerRank = []
+    for rows, gate, route in zip(back, gates, routes, strict=True):
+        result = np.empty((len(gate), rows.shape[1]), numpy_type(element))
+        weighted_sum(rows, gate.astype(result.dtype), route, result)
+        results.append(rounded(result, element))
+    return results

@@ -1,0 +1,124 @@
+"""The route of one rank as arrays: what `moe.route` means, in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from xdsl.utils.exceptions import InterpretationError
+
+from hpmoe_ir.dialects.placement import RouteType
+
+IntArray: TypeAlias = np.ndarray[Any, np.dtype[np.integer[Any]]]
+
+
+class RouteError(InterpretationError):
+    """Ids or counts that no route can be made of; the message names the rank."""
+
+
+@dataclass(frozen=True)
+class RankRoute:
+    """What one rank knows of the routing, once all ranks have announced their counts.
+
+    R ranks, E experts, L = E / R on each rank, K experts for each of this rank's t tokens.
+    """
+
+    rank: int
+    ranks: int
+    position: IntArray
+    """`[t, K]`: where the row for a token and its k-th expert stands in the send order."""
+    order: IntArray
+    """`[t * K]`: the token of each row of the send order."""
+    sent_begin: IntArray
+    """`[E + 1]`: first row of the send order that goes to an expert; the last is t * K."""
+    dest_begin: IntArray
+    """`[E]`: first row, in its owner's receive order, of what this rank sends to an expert."""
+    received_begin: IntArray
+    """`[E + 1]`: first received row for local expert e from rank s, at e * R + s."""
+    return_begin: IntArray
+    """`[E]`: first row, in the send order of rank s, of what local expert e got from it."""
+
+    @property
+    def local_experts(self) -> int:
+        """Experts of each rank."""
+        return self.dest_begin.size // self.ranks
+
+    @property
+    def received(self) -> int:
+        """Rows that this rank receives."""
+        return int(self.received_begin[-1])
+
+    def sent_rows(self, expert: int) -> slice:
+        """Rows of the send order that go to a global expert."""
+        return slice(int(self.sent_begin[expert]), int(self.sent_begin[expert + 1]))
+
+    def expert_rows(self, expert: int) -> slice:
+        """Received rows of a local expert."""
+        begin = self.received_begin[:: self.ranks]
+        return slice(int(begin[expert]), int(begin[expert + 1]))
+
+    def received_rows(self, expert: int, source: int) -> slice:
+        """Received rows of a local expert from one rank."""
+        segment = expert * self.ranks + source
+        return slice(int(self.received_begin[segment]), int(self.received_begin[segment + 1]))
+
+
+def count_tokens(ids: IntArray, experts: int) -> IntArray:
+    """`[2, E]` int32: rows for each expert, and the sum of the numbers before each."""
+    counts = np.bincount(ids.reshape(-1), minlength=experts)
+    return np.stack([counts, np.cumsum(counts) - counts]).astype(np.int32)
+
+
+def check_ids(ids: Sequence[IntArray], experts: int) -> None:
+    """Refuses ids out of range and ids that a token has twice, on any rank."""
+    for rank, own in enumerate(ids):
+        outside = np.argwhere((own < 0) | (own >= experts))
+        if outside.size:
+            token, k = outside[0]
+            raise RouteError(
+                f"rank {rank}, token {token}: expected expert ids from 0 to {experts - 1}, "
+                f"found {own[token, k]}"
+            )
+        ordered = np.sort(own, axis=1)
+        repeated = np.argwhere(ordered[:, 1:] == ordered[:, :-1])
+        if repeated.size:
+            token, k = repeated[0]
+            raise RouteError(
+                f"rank {rank}, token {token}: expected different experts, "
+                f"found expert {ordered[token, k]} twice"
+            )
+
+
+def make_route(ids: IntArray, all_counts: IntArray, rank: int, type: RouteType) -> RankRoute:
+    """The route of `rank` from its own ids `[t, K]` and all ranks' counts `[R, 2, E]`.
+
+    Raises RouteError where a rank would receive more rows than its capacity; all ranks see the
+    same counts, so all of them raise.
+    """
+    ranks, experts, local = type.ranks.data, type.experts.data, type.local_experts
+    sent = all_counts[:, 0, :].astype(np.int64)
+    rows = sent.sum(axis=0).reshape(ranks, local).sum(axis=1)
+    for receiver in np.flatnonzero(rows > type.rows.data):
+        raise RouteError(
+            f"rank {receiver}: expected at most {type.rows.data} rows to receive, the capacity, "
+            f"found {rows[receiver]}"
+        )
+    # Stable, so rows for one expert keep the order of their tokens.
+    sorted_pairs = np.argsort(ids.reshape(-1), kind="stable")
+    position = np.empty(sorted_pairs.size, np.int64)
+    position[sorted_pairs] = np.arange(sorted_pairs.size)
+    own = slice(rank * local, (rank + 1) * local)
+    per_expert = sent.sum(axis=0).reshape(ranks, local)
+    expert_begin = (np.cumsum(per_expert, axis=1) - per_expert).reshape(experts)
+    return RankRoute(
+        rank,
+        ranks,
+        position=position.reshape(ids.shape),
+        order=sorted_pairs // type.top.data,
+        sent_begin=np.concatenate([[0], np.cumsum(sent[rank])]),
+        dest_begin=expert_begin + sent[:rank].sum(axis=0),
+        received_begin=np.concatenate([[0], np.cumsum(sent[:, own].T.reshape(-1))]),
+        return_begin=all_counts[:, 1, own].T.reshape(-1).astype(np.int64),
+    )
