@@ -1,0 +1,162 @@
+// Fault reports: one JSON object in the job's directory, then the process ends.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "engine.h"
+
+namespace cpu_model {
+
+constexpr int kFaultStatus = 10;
+static std::string report_path;
+
+void SetReportPath(const std::string& path) { report_path = path; }
+
+std::string Format(const char* format, ...) {
+  char buffer[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(buffer, sizeof(buffer), format, arguments);
+  va_end(arguments);
+  return buffer;
+}
+
+static std::string Quote(const std::string& text) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) < 0x20) {
+      out += ' ';
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+static std::string Location(Where where) {
+  return where.line == 0 ? "" : Format("%s:%d", where.file, where.line);
+}
+
+[[noreturn]] static void Write(const char* kind, const std::string& message, Where where,
+                               const Core* core, const std::string& waiting) {
+  std::string text = "{\"kind\": " + Quote(kind) + ", \"message\": " + Quote(message) +
+                     ", \"location\": " + Quote(Location(where));
+  if (core != nullptr) {
+    text += Format(", \"rank\": %d, \"core\": %s, \"marker\": %lld", core->rank,
+                   Quote(core->Name()).c_str(), static_cast<long long>(core->marker));
+  }
+  text += ", \"waiting\": [" + waiting + "]}\n";
+  const int file = open(report_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  if (file < 0 || write(file, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    _exit(2);
+  }
+  _exit(kFaultStatus);
+}
+
+void FailAt(const char* kind, const std::string& message, Where where, const Core* core) {
+  Write(kind, message, where, core, "");
+}
+
+void Fail(const char* kind, const std::string& message, Where where) {
+  FailAt(kind, message, where, TheEngine().current);
+}
+
+static std::string Waiting(const Core& core) {
+  std::string region;
+  long long offset = 0;
+  long long seen = 0;
+  long long memory = 0;
+  std::string reason;
+  uint64_t addr = 0;
+  if (core.wait == WaitKind::kPoll) {
+    const Poll& poll = core.poll[(core.next_poll + kPolls - 1) % kPolls];
+    addr = poll.addr;
+    seen = static_cast<int32_t>(poll.value);
+    reason = core.api;
+  } else if (core.wait == WaitKind::kSignal) {
+    addr = core.wait_addr;
+    seen = core.wait_value;
+    reason = core.api;
+  } else {
+    offset = core.wait_id;
+    reason = core.wait == WaitKind::kSyncAll ? "SyncAll" : "CrossCoreWaitFlag";
+    region = core.wait == WaitKind::kSyncAll ? "SyncAll" : "cross-core flag";
+  }
+  if (addr != 0) {
+    const Region* found = FindRegion(addr);
+    int32_t now = 0;
+    std::memcpy(&now, GlobalData(addr), 4);
+    memory = now;
+    if (found != nullptr) {
+      region = found->name;
+      offset = static_cast<long long>(addr - found->begin);
+      if (found->rank != core.rank) region += Format(" of rank %d", found->rank);
+    }
+  }
+  return Format("{\"rank\": %d, \"core\": %s, \"marker\": %lld, \"region\": %s, \"offset\": %lld, ",
+                core.rank, Quote(core.Name()).c_str(), static_cast<long long>(core.marker),
+                Quote(region).c_str(), offset) +
+         Format("\"value\": %lld, \"memory\": %lld, \"reason\": %s, \"location\": %s}", seen,
+                memory, Quote(reason).c_str(), Quote(Location(core.where)).c_str());
+}
+
+void FailDeadlock() {
+  std::string waiting;
+  const Core* first = nullptr;
+  int count = 0;
+  for (const auto& core : TheEngine().cores) {
+    if (!core->running) continue;
+    if (first == nullptr) first = core.get();
+    waiting += (count++ == 0 ? "" : ", ") + Waiting(*core);
+  }
+  Write("deadlock", Format("no core can run: %d cores wait", count),
+        first == nullptr ? Where("", 0) : first->where, first, waiting);
+}
+
+static void OnSignal(int number, siginfo_t* info, void*) {
+  const Core* core = TheEngine().current;
+  const Where where = core == nullptr ? Where("", 0) : core->where;
+  const std::string last =
+      core == nullptr ? "" : Format("; last call %s at %s", core->api, Location(where).c_str());
+  if (number == SIGALRM) {
+    Write("timeout", Format("no end after %d s%s", TheEngine().limits.seconds, last.c_str()), where,
+          core, "");
+  }
+  std::string what = strsignal(number);
+  if (number == SIGSEGV || number == SIGBUS) {
+    what += " at " + DescribeAddress(reinterpret_cast<uint64_t>(info->si_addr));
+  }
+  Write("crash", "the kernel crashed: " + what + last, where, core, "");
+}
+
+void InstallSignalHandlers(int seconds) {
+  static char stack[128 * 1024];
+  stack_t alternate = {};
+  alternate.ss_sp = stack;
+  alternate.ss_size = sizeof(stack);
+  sigaltstack(&alternate, nullptr);
+  struct sigaction action = {};
+  action.sa_sigaction = OnSignal;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  for (int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM}) {
+    sigaction(number, &action, nullptr);
+  }
+  if (seconds > 0) {
+    struct itimerval timer = {};
+    timer.it_value.tv_sec = seconds;
+    setitimer(ITIMER_REAL, &timer, nullptr);
+  }
+}
+
+void Unsupported(const char* what, Where where) {
+  Fail("unsupported", Format("the CPU model does not have %s", what), where);
+}
+
+}  // namespace cpu_model

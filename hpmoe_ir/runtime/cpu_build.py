@@ -1,0 +1,198 @@
+"""Building executables of the CPU model: the engine once, each kernel source once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+MODEL_DIR = Path(__file__).parent / "cpu"
+INCLUDE_DIR = MODEL_DIR / "include"
+"""Where `kernel_operator.h` and `shmem.h` are."""
+
+# No fused multiply-add anywhere: a result must not depend on the machine it was computed on.
+COMMON_FLAGS = ("-std=c++17", "-ffp-contract=off", "-fno-strict-aliasing", "-g0")
+ENGINE_FLAGS = (*COMMON_FLAGS, "-O3", "-Wall", "-Wextra")
+KERNEL_FLAGS = (*COMMON_FLAGS, "-O1")
+
+
+class CompilerMissing(RuntimeError):
+    """There is no g++ on the PATH."""
+
+
+class CompileError(RuntimeError):
+    """The kernel source does not compile against the CPU model's headers."""
+
+
+@dataclass(frozen=True)
+class KernelEntry:
+    """The kernel function: its name, its pointer arguments and then its uint32_t arguments."""
+
+    name: str
+    pointers: tuple[str, ...]
+    scalars: tuple[str, ...]
+
+
+def cache_dir() -> Path:
+    """Where built files are kept: $HPMOE_CACHE, or `hpmoe_ir` in the user's cache directory."""
+    if path := os.environ.get("HPMOE_CACHE"):
+        return Path(path)
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "hpmoe_ir"
+
+
+def find_compiler() -> str:
+    """The path of g++. Raises CompilerMissing."""
+    if (path := shutil.which("g++")) is None:
+        raise CompilerMissing("the CPU model needs g++ (C++17), and there is none on the PATH")
+    return path
+
+
+@cache
+def _compiler_version(compiler: str) -> str:
+    done = subprocess.run([compiler, "-dumpfullversion"], capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def _digest(parts: Iterable[str | bytes]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()[:24]
+
+
+def _contents(directory: Path, patterns: Sequence[str]) -> list[str | bytes]:
+    """Relative names and bytes of the files below `directory` that match, in a fixed order."""
+    files = sorted({path for pattern in patterns for path in directory.rglob(pattern)})
+    parts: list[str | bytes] = []
+    for path in files:
+        parts += [str(path.relative_to(directory)), path.read_bytes()]
+    return parts
+
+
+def _run(command: Sequence[str], what: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        errors = [line for line in done.stderr.splitlines() if "error:" in line]
+        shown = "\n".join(errors[:5]) or done.stderr.strip()
+        raise CompileError(f"{what} does not compile:\n{shown}")
+
+
+def build_engine(directory: Path | None = None) -> list[Path]:
+    """Objects of the engine, compiled where the cache does not have them.
+
+    Raises CompilerMissing.
+    """
+    compiler = find_compiler()
+    key = _digest(
+        [_compiler_version(compiler), *ENGINE_FLAGS, *_contents(MODEL_DIR, ("*.h", "*.cpp"))]
+    )
+    target = (directory or cache_dir()) / f"engine-{key}"
+    sources = sorted((MODEL_DIR / "engine").glob("*.cpp"))
+    objects = [target / f"{source.stem}.o" for source in sources]
+    if target.is_dir():
+        return objects
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+
+        def compile_one(source: Path) -> None:
+            includes = [f"-I{INCLUDE_DIR}", f"-I{MODEL_DIR / 'engine'}"]
+            out = Path(scratch) / f"{source.stem}.o"
+            _run(
+                [compiler, *ENGINE_FLAGS, *includes, "-c", str(source), "-o", str(out)],
+                f"the CPU model's {source.name}",
+            )
+
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            list(pool.map(compile_one, sources))
+        _publish(Path(scratch), target)
+    return objects
+
+
+def _publish(scratch: Path, target: Path) -> None:
+    """Moves a finished directory into place; another process may have been first."""
+    try:
+        scratch.rename(target)
+    except OSError:
+        if not target.is_dir():
+            raise
+    else:
+        scratch.mkdir()  # what the caller's context manager expects to remove
+
+
+def start_up_source(source: Path, entry: KernelEntry) -> str:
+    """C++ that includes the kernel and describes its entry to the engine."""
+    for name in (entry.name, *entry.pointers, *entry.scalars):
+        if re.fullmatch(r"[A-Za-z_]\w*", name) is None:
+            raise ValueError(f"kernel entry: expected an identifier, found {name!r}")
+
+    def names(values: tuple[str, ...]) -> str:
+        return ", ".join(f'"{value}"' for value in values) or "nullptr"
+
+    arguments = [f"pointers[{i}]" for i in range(len(entry.pointers))]
+    arguments += [f"scalars[{i}]" for i in range(len(entry.scalars))]
+    return f"""\
+#include "{source.name}"
+
+#include "cpu_model/entry.h"
+
+namespace cpu_model {{
+static const char* const kPointers[] = {{{names(entry.pointers)}}};
+static const char* const kScalars[] = {{{names(entry.scalars)}}};
+static void Call(uint8_t* const* pointers, const uint32_t* scalars) {{
+  (void)pointers;
+  (void)scalars;
+  ::{entry.name}({", ".join(arguments)});
+}}
+const Entry kEntry = {{"{entry.name}", kPointers, {len(entry.pointers)}, kScalars,
+                      {len(entry.scalars)}, Call}};
+}}  // namespace cpu_model
+"""
+
+
+def build(
+    source: Path, entry: KernelEntry, include: Sequence[Path], build_dir: Path | None = None
+) -> Path:
+    """The executable that runs the kernel `entry` of `source` in the CPU model.
+
+    `include`: directories of the headers that the source needs, besides Ascend C and the symmetric
+    memory. The result is kept in `build_dir` (by default the cache) under the content of everything
+    that went into it; paths do not matter.
+    Raises CompilerMissing, CompileError with the compiler's first messages.
+    """
+    compiler = find_compiler()
+    source = source.resolve()
+    start_up = start_up_source(source, entry)
+    parts: list[str | bytes] = [_compiler_version(compiler), *KERNEL_FLAGS, *ENGINE_FLAGS]
+    parts += [start_up, source.read_bytes(), *_contents(MODEL_DIR, ("*.h", "*.cpp"))]
+    for directory in include:
+        parts += ["include", *_contents(directory, ("*.h", "*.hpp", "*.inc"))]
+    target = (build_dir or cache_dir()) / f"{entry.name}-{_digest(parts)}"
+    if target.is_file():
+        return target
+    objects = build_engine(build_dir)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        main = Path(scratch) / "start_up.cpp"
+        main.write_text(start_up)
+        out = Path(scratch) / "kernel"
+        directories = [INCLUDE_DIR, source.parent, *(path.resolve() for path in include)]
+        # Locations in reports name files relative to the directory they were found in.
+        flags = [f"-I{path}" for path in directories]
+        flags += [f"-fmacro-prefix-map={path}/=" for path in directories]
+        _run(
+            [compiler, *KERNEL_FLAGS, *flags, str(main), *map(str, objects), "-o", str(out)],
+            f"kernel '{entry.name}' ({source.name})",
+        )
+        out.replace(target)
+    return target

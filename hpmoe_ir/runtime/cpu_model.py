@@ -1,0 +1,310 @@
+"""Running device code on the CPU model: jobs in, output arrays or a DeviceFault out."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hpmoe_ir.machine import Machine
+from hpmoe_ir.runtime.cpu_build import (
+    CompileError,
+    CompilerMissing,
+    KernelEntry,
+    build,
+)
+
+__all__ = [
+    "PATTERN",
+    "CompileError",
+    "CompilerMissing",
+    "DeviceFault",
+    "KernelEntry",
+    "RankLaunch",
+    "Waiting",
+    "build",
+    "execute",
+]
+
+PATTERN = b"\xbd\x7f\xbd\x7f"
+"""What never-written memory holds: NaN as f32, f16 and bf16, 2143125437 as i32."""
+
+MIXED_RESERVE = 256
+"""Bytes at the end of L1 and UB that a mixed kernel does not have."""
+
+FAULT_STATUS = 10
+
+Bytes = npt.NDArray[np.uint8]
+Persistent = int | bytes | Sequence[bytes]
+
+
+@dataclass
+class RankLaunch:
+    """One launch on one rank.
+
+    arrays: the bytes of an input, or the size in bytes of an output, by argument name.
+    scalars: values of the kernel's uint32_t arguments.
+    """
+
+    arrays: dict[str, npt.NDArray[Any] | int]
+    scalars: dict[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A core that could not go on.
+
+    `offset` is in bytes from the start of `region`, or the id of a cross-core flag; `value` is
+    what the core saw last, `memory` what is there now: they differ where the core kept reading
+    its data cache.
+    """
+
+    rank: int
+    core: str
+    marker: int | None
+    region: str
+    offset: int
+    value: int
+    memory: int
+    reason: str
+    location: str
+
+
+class DeviceFault(RuntimeError):
+    """The kernel did something that the chip does not do, or never ended.
+
+    kind: address, alignment, capacity, overlap, range, event-id, flag, core-kind, state, cache,
+    uninitialised, unsupported, trap, deadlock, livelock, timeout or crash.
+    marker: the core's last PrintTimeStamp value. location: file and line of the kernel's call.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        *,
+        rank: int | None = None,
+        core: str | None = None,
+        marker: int | None = None,
+        location: str = "",
+        waiting: Sequence[Waiting] = (),
+    ):
+        self.kind = kind
+        self.message = message
+        self.rank = rank
+        self.core = core
+        self.marker = marker
+        self.location = location
+        self.waiting = tuple(waiting)
+        super().__init__(self.report())
+
+    def report(self, most: int = 16) -> str:
+        """The fault in words: one line, then a line for each waiting core, at most `most`."""
+        place = f"{self.location}: " if self.location else ""
+        who = "" if self.rank is None else f" (rank {self.rank} {self.core}{_at(self.marker)})"
+        lines = [f"{place}{self.kind}: {self.message}{who}"]
+        for w in self.waiting[:most]:
+            what = f"{w.region} + {w.offset}"
+            what += f", saw {w.value}"
+            if w.memory != w.value:
+                what += f", memory holds {w.memory}"
+            if w.reason in ("CrossCoreWaitFlag", "SyncAll"):
+                what = f"flag {w.offset}" if w.reason == "CrossCoreWaitFlag" else "all cores"
+            lines.append(
+                f"  rank {w.rank} {w.core}{_at(w.marker)} waits in {w.reason} for {what}"
+                f" ({w.location})"
+            )
+        if len(self.waiting) > most:
+            lines.append(f"  and {len(self.waiting) - most} more")
+        return "\n".join(lines)
+
+
+def _at(marker: int | None) -> str:
+    return "" if marker is None else f" at {marker}"
+
+
+def _marker(value: Any) -> int | None:
+    return None if value is None or value < 0 else int(value)
+
+
+def _read_fault(path: Path) -> DeviceFault:
+    data: dict[str, Any] = json.loads(path.read_text())
+    waiting: list[Waiting] = []
+    for entry in data["waiting"]:
+        waiting.append(Waiting(**{**entry, "marker": _marker(entry["marker"])}))
+    return DeviceFault(
+        data["kind"],
+        data["message"],
+        rank=data.get("rank"),
+        core=data.get("core"),
+        marker=_marker(data.get("marker")),
+        location=data["location"],
+        waiting=waiting,
+    )
+
+
+class _Job:
+    """The text and the data of a job while it is put together."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.data: list[bytes] = []
+        self.data_bytes = 0
+        self.result_bytes = 0
+
+    def line(self, *words: object) -> None:
+        self.lines.append(" ".join(map(str, words)))
+
+    def add_data(self, data: bytes) -> int:
+        """Offset of `data` in the job's data."""
+        offset = self.data_bytes
+        padded = -len(data) % 64
+        self.data += [data, bytes(padded)]
+        self.data_bytes += len(data) + padded
+        return offset
+
+    def add_result(self, size: int) -> int:
+        """Offset of `size` bytes in the job's results."""
+        offset = self.result_bytes
+        self.result_bytes += size + -size % 64
+        return offset
+
+
+def _size(name: str, value: Persistent, ranks: int) -> int:
+    if isinstance(value, int):
+        return value
+    if isinstance(value, bytes):
+        return len(value)
+    if len(value) != ranks:
+        raise ValueError(f"persistent '{name}': expected {ranks} contents, found {len(value)}")
+    sizes = {len(content) for content in value}
+    if len(sizes) != 1:
+        raise ValueError(f"persistent '{name}': sizes differ between ranks: {sorted(sizes)}")
+    return sizes.pop()
+
+
+def _write_machine(job: _Job, machine: Machine, event_ids: int | None) -> None:
+    job.line("event_ids", machine.event_ids if event_ids is None else event_ids)
+    job.line("space", "L0A", machine.l0a_bytes)
+    job.line("space", "L0B", machine.l0b_bytes)
+    job.line("space", "L0C", machine.l0c_bytes)
+    job.line("space", "L1", machine.l1_bytes - MIXED_RESERVE)
+    job.line("space", "UB", machine.ub_bytes - MIXED_RESERVE)
+
+
+def _check_launch(entry: KernelEntry, launch: RankLaunch, persistent: Mapping[str, object]) -> None:
+    given = set(launch.arrays) | set(persistent)
+    if missing := [name for name in entry.pointers if name not in given]:
+        raise ValueError(f"kernel '{entry.name}': no memory for argument '{missing[0]}'")
+    if extra := [name for name in launch.arrays if name not in entry.pointers]:
+        raise ValueError(f"kernel '{entry.name}': there is no argument '{extra[0]}'")
+    if wrong := set(launch.scalars) ^ set(entry.scalars):
+        raise ValueError(
+            f"kernel '{entry.name}': scalars are {sorted(entry.scalars)}, found"
+            f" {sorted(launch.scalars)} ('{min(wrong)}')"
+        )
+
+
+def execute(
+    executable: Path,
+    entry: KernelEntry,
+    launches: Sequence[Sequence[RankLaunch]],
+    persistent: Mapping[str, Persistent] | None = None,
+    symmetric: tuple[str, ...] = ("windows",),
+    *,
+    blocks: int,
+    machine: Machine,
+    seed: int = 0,
+    read_back: tuple[str, ...] = (),
+    steps: int = 1_000_000_000,
+    seconds: int = 600,
+    event_ids: int | None = None,
+) -> list[list[dict[str, Bytes]]]:
+    """Runs `launches[launch][rank]` and returns the outputs in the same order, as bytes.
+
+    Each rank's launches follow each other; ranks are independent of each other.
+    persistent: memory that every rank has for the whole run. A size is uninitialised memory, and
+    is so again before each launch unless symmetric; contents (for all ranks, or a list with one for
+    each) are read-only unless symmetric. read_back: names of it that are wanted with the outputs.
+    blocks: AIC workers; twice as many AIV workers. seed: the order in which cores take turns.
+    steps: API calls, seconds: time, after which the run ends with a fault.
+    Raises DeviceFault; ValueError where names and sizes do not fit the entry.
+    """
+    persistent = persistent or {}
+    if not launches or not launches[0]:
+        raise ValueError("nothing to launch")
+    ranks = len(launches[0])
+    if any(len(launch) != ranks for launch in launches):
+        raise ValueError("every launch needs an entry for every rank")
+    if not 1 <= blocks <= machine.aic_cores:
+        raise ValueError(f"blocks: expected 1 to {machine.aic_cores}, found {blocks}")
+
+    job = _Job()
+    for key, value in (("seed", seed), ("ranks", ranks), ("blocks", blocks)):
+        job.line(key, value)
+    job.line("steps", steps)
+    job.line("seconds", seconds)
+    _write_machine(job, machine, event_ids)
+    sizes = {name: _size(name, value, ranks) for name, value in persistent.items()}
+    for name, value in persistent.items():
+        shared = job.add_data(value) if isinstance(value, bytes) else -1
+        for rank in range(ranks):
+            offset = shared
+            if not isinstance(value, int | bytes):
+                offset = job.add_data(value[rank])
+            job.line("memory", rank, name, int(name in symmetric), sizes[name], offset)
+
+    results: list[list[dict[str, tuple[int, int]]]] = []
+    for launch in launches:
+        results.append([])
+        for rank, rank_launch in enumerate(launch):
+            _check_launch(entry, rank_launch, persistent)
+            job.line("launch", rank)
+            outputs: dict[str, tuple[int, int]] = {}
+            for name, array in rank_launch.arrays.items():
+                if isinstance(array, int):
+                    outputs[name] = (job.add_result(array), array)
+                    job.line("array", name, array, -1, outputs[name][0])
+                else:
+                    data = array.tobytes()
+                    job.line("array", name, len(data), job.add_data(data), -1)
+            for name, scalar in rank_launch.scalars.items():
+                job.line("scalar", name, scalar % 2**32)
+            for name in read_back:
+                outputs[name] = (job.add_result(sizes[name]), sizes[name])
+                job.line("read_back", name, outputs[name][0])
+            results[-1].append(outputs)
+
+    data = _run_job(executable, job, seconds)
+    return [
+        [{name: data[at : at + n].copy() for name, (at, n) in rank.items()} for rank in launch]
+        for launch in results
+    ]
+
+
+def _run_job(executable: Path, job: _Job, seconds: int) -> Bytes:
+    with tempfile.TemporaryDirectory(prefix="hpmoe-job-") as name:
+        directory = Path(name)
+        (directory / "job.txt").write_text("\n".join(job.lines) + "\n")
+        with (directory / "data.bin").open("wb") as file:
+            file.writelines(job.data)
+        results = directory / "results.bin"
+        with results.open("wb") as file:
+            file.truncate(job.result_bytes)
+        done = subprocess.run(
+            [executable, name], capture_output=True, text=True, timeout=seconds + 60
+        )
+        fault = directory / "fault.json"
+        if done.returncode == FAULT_STATUS and fault.is_file():
+            raise _read_fault(fault)
+        if done.returncode != 0:
+            reason = done.stderr.strip() or f"status {done.returncode}"
+            raise DeviceFault("crash", f"the executable ended early: {reason}")
+        return np.fromfile(results, np.uint8)
