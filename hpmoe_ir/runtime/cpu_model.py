@@ -136,9 +136,9 @@ def _marker(value: Any) -> int | None:
 
 def _read_fault(path: Path) -> DeviceFault:
     data: dict[str, Any] = json.loads(path.read_text())
-    waiting: list[Waiting] = []
-    for entry in data["waiting"]:
-        waiting.append(Waiting(**{**entry, "marker": _marker(entry["marker"])}))
+    entries: list[dict[str, Any]] = data["waiting"]
+    for entry in entries:
+        entry["marker"] = _marker(entry["marker"])
     return DeviceFault(
         data["kind"],
         data["message"],
@@ -146,7 +146,7 @@ def _read_fault(path: Path) -> DeviceFault:
         core=data.get("core"),
         marker=_marker(data.get("marker")),
         location=data["location"],
-        waiting=waiting,
+        waiting=[Waiting(**entry) for entry in entries],
     )
 
 
