@@ -1,0 +1,276 @@
+"""`ascendc`: the device source of a queue program, one persistent kernel in Ascend C."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import IO
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.target import Target
+
+from hpmoe_ir.dialects.region import GroupedRows, Region, SentRows, TokenRows, format_region
+from hpmoe_ir.dialects.tile import TasksOp, buffer_type, route_type
+from hpmoe_ir.kernels import Kernel, TileOperand
+from hpmoe_ir.lowering.program import LoweredProgram, LoweringError, lowered_program
+from hpmoe_ir.lowering.regions import TaskBody, element_name, flat_index
+from hpmoe_ir.lowering.sizes import Sizes, camel
+
+
+@dataclass(frozen=True)
+class AscendCTarget(Target):
+    """Writes the device source: a function for each family of tasks, a switch for each kind of
+    core, and the kernel's entry.
+
+    Needs a `queue.program` with planned memory and allocated events. The text holds the structure
+    of the program; sizes are looked up in the task table (`task-table`).
+    """
+
+    name = "ascendc"
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        output.write(device_source(lowered_program(module, self.name)))
+
+
+@dataclass(frozen=True)
+class FamilyCode:
+    """One family's function."""
+
+    name: str
+    text: str
+    kernel: Kernel
+
+
+def device_source(program: LoweredProgram) -> str:
+    """Text of the device source."""
+    sizes = Sizes()
+    functions = [_family(program, family, sizes) for family in program.families.values()]
+    headers = sorted({f.kernel.header for f in functions} | {"hpmoe/worker.h"})
+    includes = "\n".join(f'#include "{h}"' for h in headers)
+    enumerators = "\n".join(f"  {name}," for name in sizes.values)
+    pointers = [b.sym_name.data for b in program.arguments]
+    fields = "\n".join(f"  GM_ADDR {p};" for p in pointers)
+    parameters = ", ".join(f"GM_ADDR {p}" for p in [*pointers, "table", "workspace", "windows"])
+    entry = wrapped(f"    {parameters}, uint32_t tokens, uint32_t launch) {{", 0)
+    bodies = "\n\n".join(f.text for f in functions)
+    return f"""\
+// Device source of @{program.name}: one persistent kernel for {program.machine.arch}, AIC and AIV.
+#include "kernel_operator.h"
+#include "shmem.h"
+{includes}
+
+namespace {{
+
+// Numbers that differ from layer to layer, in the task table.
+enum SizeIndex : uint32_t {{
+{enumerators}
+}};
+
+struct Arguments {{
+{fields}
+}};
+
+{bodies}
+
+{_switch(program, functions, "aic")}
+
+{_switch(program, functions, "aiv")}
+
+}}  // namespace
+
+extern "C" __global__ __mix__(1, 2) __aicore__ void {program.name}(
+{entry}
+  const hpmoe::Env env(table, windows, workspace, tokens, launch);
+  const Arguments args{{{", ".join(pointers)}}};
+  if ASCEND_IS_AIC {{
+    hpmoe::RunAicQueue(env, AicTasks{{env, args}});
+  }}
+  if ASCEND_IS_AIV {{
+    hpmoe::RunAivQueue(env, AivTasks{{env, args}});
+  }}
+  AscendC::PipeBarrier<PIPE_ALL>();
+}}
+"""
+
+
+def program_sizes(program: LoweredProgram) -> list[int]:
+    """The sizes that the device source looks up, in its order."""
+    sizes = Sizes()
+    for family in program.families.values():
+        _family(program, family, sizes)
+    return list(sizes.values.values())
+
+
+def _family(program: LoweredProgram, family: TasksOp, sizes: Sizes) -> FamilyCode:
+    kernel = family.find_kernel()
+    body = TaskBody(program, family, sizes)
+    lines = body.lines
+    name = family.sym_name.data
+    _decode_point(body)
+    body.name_peer()
+    for wait in program.waits:
+        if wait.family_name == name:
+            lines.append(f"env.Wait({_event(body, wait.event_name, wait.index_exprs)});")
+    if family.route is not None:
+        route = family.route.root_reference.data
+        buffer = program.buffers[route]
+        assert buffer.offset is not None
+        offset = sizes.offset(f"k{camel(route)}", buffer.offset.value.data)
+        experts = sizes.word(f"k{camel(route)}Experts", route_type(buffer).experts.data)
+        lines.append(f"const hpmoe::Route route = env.LoadRoute({offset}, {experts});")
+    writes = _tiles(body, family.write_regions, kernel.writes, "write")
+    empty = _empty_checks(body, family.write_regions)
+    call = _Call(body, kernel)
+    if empty:
+        lines.append(f"if ({' && '.join(empty)}) {{")
+        start = len(lines)
+        known = dict(body.rows)
+        reads = _tiles(body, family.read_regions, kernel.reads, "read")
+        lines.append(call.text([*reads, *writes]))
+        body.rows = known
+        lines[start:] = [f"  {line}" for line in lines[start:]]
+        lines.append("}")
+    else:
+        reads = _tiles(body, family.read_regions, kernel.reads, "read")
+        lines.append(call.text([*reads, *writes]))
+    for signal in program.signals:
+        if signal.family_name != name:
+            continue
+        event = _event(body, signal.event_name, signal.index_exprs)
+        if signal.peer_expr is None:
+            lines.append(f"env.Signal({event});")
+        else:
+            lines.append(f"env.SignalPeer({event}, {body.index(signal.peer_expr)});")
+    dims = ", ".join(family.dim_names)
+    text = "\n".join(
+        [
+            f"// @{name} ({dims}) on {family.core.data}: {kernel.name}",
+            f"__aicore__ inline void {camel(name)}(const hpmoe::Env& env, const Arguments& args,",
+            f"{' ' * len(f'__aicore__ inline void {camel(name)}(')}uint32_t point) {{",
+            *(wrapped(f"  {line}") for line in lines),
+            "}",
+        ]
+    )
+    return FamilyCode(camel(name), text, kernel)
+
+
+def wrapped(line: str, indent: int = 4) -> str:
+    """A statement over several lines where it is longer than 100 characters."""
+    lines: list[str] = []
+    start = " " * (len(line) - len(line.lstrip()) + indent)
+    while len(line) > 100 and not line.lstrip().startswith("//"):
+        cut = max(line.rfind(mark, len(start) + 20, 100) + 1 for mark in (", ", " = ", " + "))
+        if cut <= 0:
+            break
+        lines.append(line[:cut].rstrip())
+        line = start + line[cut:].lstrip()
+    return "\n".join([*lines, line])
+
+
+def _decode_point(body: TaskBody) -> None:
+    family = body.family
+    names, extents = family.dim_names, family.extents
+    for i in reversed(range(1, len(names))):
+        size = body.sizes.word(f"{body.prefix}{camel(names[i])}", extents[i])
+        body.lines.append(f"const uint32_t {names[i]} = point % {size};")
+        body.lines.append(f"point /= {size};")
+    if names:
+        body.lines.append(f"const uint32_t {names[0]} = point;")
+
+
+def _event(body: TaskBody, event_name: str, index: tuple[object, ...]) -> str:
+    event = body.program.events[event_name]
+    name = f"k{camel(event_name)}"
+    assert event.line is not None
+    first = body.sizes.word(name, event.line.value.data)
+    flat = flat_index(body, index, event.extents, name)  # pyright: ignore[reportArgumentType]
+    return f"{first} + {flat}" if flat else first
+
+
+def _tiles(
+    body: TaskBody, regions: tuple[Region, ...], operands: tuple[TileOperand, ...], stem: str
+) -> list[str]:
+    names: list[str] = []
+    for i, (region, operand) in enumerate(zip(regions, operands, strict=True)):
+        element, tile = body.tile(region)
+        body.lines.append(f"// {stem}s {format_region(region, body.family.dim_names)}")
+        body.lines.append(f"const hpmoe::Tile<{element}> {stem}{i} = {tile};")
+        names.append(f"{stem}{i}")
+        expected = {"i32": "int32_t", "f32": "float", "activation": None}[operand.element]
+        if expected is None and element not in ("half", "bfloat16_t"):
+            expected = "half or bfloat16_t"
+        if expected is not None and expected != element:
+            raise LoweringError(
+                f"target ascendc: @{body.family.sym_name.data}: operand {operand.name} of kernel "
+                f"'{body.family.kernel.data}' has elements of {expected}, found {element}"
+            )
+    return names
+
+
+def _empty_checks(body: TaskBody, regions: tuple[Region, ...]) -> list[str]:
+    checks: list[str] = []
+    for region in regions:
+        rows = region.rows
+        if isinstance(rows, GroupedRows | SentRows | TokenRows):
+            check = f"{body.define_rows(rows, region)}.count != 0"
+            if check not in checks:
+                checks.append(check)
+    return checks
+
+
+@dataclass(frozen=True)
+class _Call:
+    body: TaskBody
+    kernel: Kernel
+
+    def text(self, tiles: list[str]) -> str:
+        """The call of the kernel's function."""
+        family = self.body.family
+        arguments: list[str] = []
+        if self.kernel.templated:
+            arguments.append(self._activation())
+        options = family.int_options
+        arguments += [str(options[o]) for o in self.kernel.options]
+        template = f"<{', '.join(arguments)}>" if arguments else ""
+        scalars = [self.body.index(s.data) for s in family.scalars]
+        return f"{self.kernel.function}{template}({', '.join([*tiles, *scalars])});"
+
+    def _activation(self) -> str:
+        """The activation type: that of the first tile which has it."""
+        family = self.body.family
+        regions = (*family.read_regions, *family.write_regions)
+        operands = (*self.kernel.reads, *self.kernel.writes)
+        found = {
+            element_name(buffer_type(self.body.program.buffers[r.buffer]).element_type)
+            for r, o in zip(regions, operands, strict=True)
+            if o.element == "activation"
+        }
+        if len(found) != 1:
+            raise LoweringError(
+                f"target ascendc: @{family.sym_name.data}: expected one activation type, found "
+                f"{', '.join(sorted(found)) or 'none'}"
+            )
+        return found.pop()
+
+
+def _switch(program: LoweredProgram, functions: list[FamilyCode], core: str) -> str:
+    cases = [
+        f"      case {i}:\n        return {code.name}(env, args, point);"
+        for i, (family, code) in enumerate(zip(program.families.values(), functions, strict=True))
+        if family.core.data == core
+    ]
+    cases.append("      default:\n        AscendC::Trap();")
+    return "\n".join(
+        [
+            f"struct {core.capitalize()}Tasks {{",
+            "  const hpmoe::Env& env;",
+            "  const Arguments& args;",
+            "",
+            "  __aicore__ inline void operator()(uint32_t family, uint32_t point) const {",
+            "    switch (family) {",
+            *cases,
+            "    }",
+            "  }",
+            "};",
+        ]
+    )

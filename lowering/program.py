@@ -1,0 +1,132 @@
+"""A queue program as lowering sees it: complete, checked, with its parts by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import DiagnosticException
+
+from hpmoe_ir.dialects.queue import (
+    EventOp,
+    OrderOp,
+    ProgramOp,
+    SignalOp,
+    WaitOp,
+    events_of,
+    orders_of,
+    signals_of,
+    waits_of,
+)
+from hpmoe_ir.dialects.tile import BufferOp, TasksOp, buffer_bytes, buffers_of, families_of
+from hpmoe_ir.machine import Machine, load_machine
+from hpmoe_ir.passes.level import level_of
+
+
+class LoweringError(DiagnosticException):
+    """A program that cannot be lowered; the message says what is missing."""
+
+
+@dataclass(frozen=True)
+class LoweredProgram:
+    """The parts of a queue program that lowering reads."""
+
+    op: ProgramOp
+    machine: Machine
+    buffers: dict[str, BufferOp]
+    families: dict[str, TasksOp]
+    events: dict[str, EventOp]
+    waits: list[WaitOp]
+    signals: list[SignalOp]
+    orders: dict[str, OrderOp]
+
+    @property
+    def name(self) -> str:
+        """Name of the program, and of its kernel."""
+        return self.op.sym_name.data
+
+    @property
+    def ranks(self) -> int:
+        """Number of ranks."""
+        return self.op.ranks.value.data
+
+    @property
+    def arguments(self) -> list[BufferOp]:
+        """The caller's buffers, inputs then outputs, in the order of the kernel's arguments."""
+        return [b for s in ("input", "output") for b in self.in_space(s)]
+
+    def in_space(self, space: str) -> list[BufferOp]:
+        """The buffers of one memory space."""
+        return [b for b in self.buffers.values() if b.space.data == space]
+
+    @property
+    def counters(self) -> int:
+        """Byte offset of the events' counters in the window memory."""
+        assert self.op.counters is not None
+        return self.op.counters.value.data
+
+    @property
+    def event_count(self) -> int:
+        """Number of events, each with a counter."""
+        return sum(e.event_count for e in self.events.values())
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Size of the workspace."""
+        return self._end("workspace")
+
+    @property
+    def window_bytes(self) -> int:
+        """Size of the window memory, counters included."""
+        return max(
+            self._end("window"), self.counters + self.event_count * self.machine.counter_line
+        )
+
+    def _end(self, space: str) -> int:
+        ends = [
+            b.offset.value.data + buffer_bytes(b)
+            for b in self.in_space(space)
+            if b.offset is not None
+        ]
+        return -(-max(ends, default=0) // 512) * 512
+
+
+def lowered_program(module: ModuleOp, target: str) -> LoweredProgram:
+    """The only program of a module, refused where something is still to be decided.
+
+    Raises LoweringError naming what is missing and the pass that adds it.
+    """
+    programs = [op for op in module.ops if isinstance(op, ProgramOp)]
+    if not programs:
+        found = level_of(module)
+        what = f"found {found[1].name} of the {found[0]} level" if found else "found none"
+        raise LoweringError(f"target {target}: expected a queue.program, made by lower-moe; {what}")
+    if len(programs) > 1:
+        raise LoweringError(f"target {target}: expected one queue.program, found {len(programs)}")
+    op = programs[0]
+    program = LoweredProgram(
+        op,
+        load_machine(op.machine.data),
+        buffers_of(op),
+        families_of(op),
+        events_of(op),
+        waits_of(op),
+        signals_of(op),
+        orders_of(op),
+    )
+    if not program.orders:
+        raise LoweringError(
+            f"target {target}: @{program.name} has no orders; tasks that were expanded cannot be "
+            "lowered"
+        )
+    for name, buffer in program.buffers.items():
+        if buffer.space.data in ("workspace", "window") and buffer.offset is None:
+            raise LoweringError(
+                f"target {target}: @{name} has no offset; run plan-memory before it"
+            )
+    if op.counters is None or any(e.line is None for e in program.events.values()):
+        raise LoweringError(
+            f"target {target}: @{program.name} has events without counters; run allocate-events "
+            "before it"
+        )
+    return program

@@ -1,0 +1,168 @@
+"""`task-table`: queues, thresholds and sizes of a queue program, as the device reads them.
+
+Little-endian 32-bit words; sections begin at multiples of 64 bytes.
+
+| section    | content |
+| ---------- | ------- |
+| header     | 16 words, see `HEADER` |
+| sizes      | uint32 each, in the order of the device source's `SizeIndex` |
+| thresholds | int32 for each event: signals in one launch |
+| AIC queues | uint32 first[workers + 1], then slots of all workers |
+| AIV queues | the same |
+
+A slot is 4 bytes: the number of the family (the place of its `tile.tasks` in the program) in the
+upper 8 bits, the row-major number of the grid point in the lower 24.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+from hpmoe_ir.binary_target import BinaryTarget
+from hpmoe_ir.dialects.index import IntArray
+from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK, OrderOp
+from hpmoe_ir.lowering.ascendc import program_sizes
+from hpmoe_ir.lowering.program import LoweredProgram, lowered_program
+
+MAGIC = 0x544D5048
+"""The bytes `HPMT`."""
+
+VERSION = 1
+
+HEADER = (
+    "magic",
+    "version",
+    "bytes",
+    "ranks",
+    "blocks",
+    "families",
+    "events",
+    "tasks",
+    "sizes",
+    "size_count",
+    "thresholds",
+    "aic_queues",
+    "aiv_queues",
+    "counters",
+    "checksum",
+    "reserved",
+)
+"""Words of the header. Sections are given by byte offset; `counters` is the byte offset of the
+events' counters in the window memory; `checksum` is the CRC-32 of all that follows the header."""
+
+ALIGNMENT = 64
+
+
+class TableError(ValueError):
+    """Bytes that are no task table."""
+
+
+@dataclass(frozen=True)
+class TaskTableTarget(BinaryTarget):
+    """Writes the task table that the generated kernel reads.
+
+    Needs a `queue.program` with planned memory and allocated events.
+    """
+
+    name = "task-table"
+
+    def encode(self, ctx: Context, module: ModuleOp) -> bytes:
+        return task_table(lowered_program(module, self.name))
+
+
+def task_table(program: LoweredProgram) -> bytes:
+    """Bytes of the table of a program."""
+    thresholds = np.zeros(program.event_count, dtype=np.int64)
+    for event in program.events.values():
+        assert event.line is not None
+        line = event.line.value.data
+        thresholds[line : line + event.event_count] = event.thresholds
+    numbers = {name: i for i, name in enumerate(program.families)}
+    sections = {
+        "sizes": np.array(program_sizes(program), dtype=np.uint32),
+        "thresholds": thresholds.astype(np.uint32),
+        "aic_queues": _queues(program.orders["aic"], numbers),
+        "aiv_queues": _queues(program.orders["aiv"], numbers),
+    }
+    body = bytearray()
+    offsets: dict[str, int] = {}
+    start = 4 * len(HEADER)
+    for name, words in sections.items():
+        offsets[name] = start + len(body)
+        data = words.astype("<u4").tobytes()
+        body += data + bytes(-len(data) % ALIGNMENT)
+    header = {
+        "magic": MAGIC,
+        "version": VERSION,
+        "bytes": start + len(body),
+        "ranks": program.ranks,
+        "blocks": program.orders["aic"].core_count,
+        "families": len(program.families),
+        "events": program.event_count,
+        "tasks": sum(f.task_count for f in program.families.values()),
+        "size_count": len(sections["sizes"]),
+        "counters": program.counters,
+        "checksum": zlib.crc32(bytes(body)),
+        "reserved": 0,
+        **offsets,
+    }
+    return np.array([header[name] for name in HEADER], dtype="<u4").tobytes() + bytes(body)
+
+
+def _queues(order: OrderOp, numbers: dict[str, int]) -> IntArray:
+    """First slots and slots, families numbered as in the program."""
+    slots = order.slot_values
+    families = np.array([numbers[n] for n in order.family_names] or [0], dtype=np.int64)
+    numbered = (families[slots >> POINT_BITS] << POINT_BITS) + (slots & POINT_MASK)
+    return np.concatenate([order.first_slots, numbered])
+
+
+@dataclass(frozen=True)
+class TaskTable:
+    """A task table as read back from its bytes."""
+
+    header: dict[str, int]
+    sizes: IntArray
+    thresholds: IntArray
+    queues: dict[str, list[IntArray]]
+    """For each kind of core, the slots of each worker."""
+
+
+def read_task_table(data: bytes) -> TaskTable:
+    """Reads a table; raises TableError saying what is wrong with the bytes."""
+    if len(data) < 4 * len(HEADER) or len(data) % 4:
+        raise TableError(f"a task table has a header of {4 * len(HEADER)} bytes, found {len(data)}")
+    words = np.frombuffer(data, dtype="<u4").astype(np.int64)
+    header = dict(zip(HEADER, (int(w) for w in words), strict=False))
+    for name, expected in (("magic", MAGIC), ("version", VERSION), ("bytes", len(data))):
+        if header[name] != expected:
+            raise TableError(f"{name}: expected {expected:#x}, found {header[name]:#x}")
+    checksum = zlib.crc32(data[4 * len(HEADER) :])
+    if checksum != header["checksum"]:
+        raise TableError(f"checksum: expected {checksum:#x}, found {header['checksum']:#x}")
+
+    def section(name: str, count: int) -> IntArray:
+        start = header[name] // 4
+        if header[name] % ALIGNMENT or start + count > len(words):
+            raise TableError(f"{name}: {count} words at byte {header[name]} are not in the table")
+        return words[start : start + count]
+
+    queues: dict[str, list[IntArray]] = {}
+    for core, workers in (("aic", header["blocks"]), ("aiv", 2 * header["blocks"])):
+        first = section(f"{core}_queues", workers + 1)
+        if first[0] != 0 or (np.diff(first) < 0).any():
+            raise TableError(f"{core}_queues: the first slots of the workers do not ascend")
+        slots = section(f"{core}_queues", workers + 1 + int(first[-1]))[workers + 1 :]
+        queues[core] = [slots[a:b] for a, b in pairwise(first)]
+    return TaskTable(
+        header,
+        section("sizes", header["size_count"]),
+        section("thresholds", header["events"]),
+        queues,
+    )

@@ -1,0 +1,103 @@
+"""`lower-moe`: from a layer's graph to queues, all passes in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from hpmoe_ir.passes.allocate_events import AllocateEventsPass
+from hpmoe_ir.passes.assign_queues import AssignQueuesPass
+from hpmoe_ir.passes.convert_comm_to_tile import ConvertCommToTilePass
+from hpmoe_ir.passes.convert_moe_to_comm import ConvertMoeToCommPass
+from hpmoe_ir.passes.dependence import Granularity
+from hpmoe_ir.passes.elide_dependencies import ElideDependenciesPass
+from hpmoe_ir.passes.insert_dependencies import InsertDependenciesPass
+from hpmoe_ir.passes.plan_memory import PlanMemoryPass
+
+
+@dataclass(frozen=True)
+class LowerMoePass(ModulePass):
+    """Brings a module from the `moe` level to the `queue` level.
+
+    Runs `convert-moe-to-comm`, `convert-comm-to-tile`, `insert-dependencies`,
+    `elide-dependencies`, `plan-memory`, `assign-queues` and `allocate-events`, verifying in
+    between. The options are those of these passes.
+
+    ```
+    func.func @layer(...) {
+      %route = moe.route %ids : ...
+      ...
+    }
+    ```
+    becomes
+    ```
+    queue.program @layer ranks 2 machine "ascend-a3" counters at 49152 {
+      ...
+    }
+    ```
+    """
+
+    name = "lower-moe"
+
+    machine: str = "ascend-a3"
+    """The machine description."""
+    source_groups: int = 0
+    """`convert-comm-to-tile`: groups of source ranks."""
+    row_chunks: int = 1
+    """`convert-comm-to-tile`: chunks of the rows of an expert and group."""
+    put_chunks: int = 1
+    """`convert-comm-to-tile`: chunks of the rows from one rank to one expert."""
+    token_chunks: int = 0
+    """`convert-comm-to-tile`: parts of a rank's tokens."""
+    task_cols: int = 0
+    """`convert-comm-to-tile`: columns of a matrix task."""
+    tile_m: int = 0
+    """`convert-comm-to-tile`: rows of a matrix tile."""
+    tile_n: int = 0
+    """`convert-comm-to-tile`: columns of a matrix tile."""
+    tile_k: int = 0
+    """`convert-comm-to-tile`: depth of a matrix tile."""
+    granularity: Granularity = "part"
+    """`insert-dependencies`: expert or part."""
+    elide: bool = True
+    """Whether to run `elide-dependencies`."""
+    reuse: bool = True
+    """`plan-memory`: whether buffers may share memory."""
+    policy: str = "depth-first"
+    """`assign-queues`: order of the tasks."""
+    ahead: int = 2
+    """`assign-queues`: experts by which puts are early."""
+    rotate: bool = True
+    """`assign-queues`: whether destinations are counted from the rank itself."""
+
+    def passes(self) -> Iterator[ModulePass]:
+        """The passes of the pipeline, in order."""
+        yield ConvertMoeToCommPass()
+        yield ConvertCommToTilePass(
+            machine=self.machine,
+            source_groups=self.source_groups,
+            row_chunks=self.row_chunks,
+            put_chunks=self.put_chunks,
+            token_chunks=self.token_chunks,
+            task_cols=self.task_cols,
+            tile_m=self.tile_m,
+            tile_n=self.tile_n,
+            tile_k=self.tile_k,
+        )
+        yield InsertDependenciesPass(granularity=self.granularity)
+        if self.elide:
+            yield ElideDependenciesPass()
+        yield PlanMemoryPass(reuse=self.reuse)
+        yield AssignQueuesPass(
+            policy=self.policy, ahead=self.ahead, rotate=self.rotate, machine=self.machine
+        )
+        yield AllocateEventsPass()
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for module_pass in self.passes():
+            module_pass.apply(ctx, op)
+            op.verify()
