@@ -1,0 +1,67 @@
+// Event counters: one int32 in a 64-byte line of its own, in symmetric memory. A counter only
+// grows; launch n waits for n times the threshold, so nothing is ever reset.
+#ifndef HPMOE_COUNTERS_H_
+#define HPMOE_COUNTERS_H_
+
+#include "hpmoe/local.h"
+
+namespace hpmoe {
+
+constexpr uint32_t kCounterLine = 64;  // bytes
+
+// Reads one word that other cores write. The line is dropped first: the scalar data cache is not
+// coherent, and the line may be left over from an earlier launch.
+__aicore__ inline int32_t ReadShared(__gm__ int32_t* word) {
+  const AscendC::GlobalTensor<int32_t> tensor = Global(word, 1);
+  __asm__ __volatile__("");
+  AscendC::DataCacheCleanAndInvalid<int32_t, AscendC::CacheLine::SINGLE_CACHE_LINE,
+                                    AscendC::DcciDst::CACHELINE_OUT>(tensor);
+  __asm__ __volatile__("");
+  return tensor.GetValue(0);
+}
+
+// Returns once the counter has reached `target`, with wrap-around.
+__aicore__ inline void WaitCounter(__gm__ int32_t* counter, uint32_t target) {
+  while (static_cast<int32_t>(static_cast<uint32_t>(ReadShared(counter)) - target) < 0) {
+  }
+}
+
+// Writes the word that this core adds to counters into its local memory, once.
+__aicore__ inline void InitSignals() {
+  if ASCEND_IS_AIV {
+    AscendC::Duplicate(Ub<int32_t>(kUbWorker, 8), int32_t{1}, 8);
+  }
+  if ASCEND_IS_AIC {
+    const AscendC::LocalTensor<int32_t> ones(AscendC::TPosition::A1, kL1Worker, 8);
+    AscendC::Fill(ones, AscendC::InitConstValueParams<int32_t>(1, 1, 0, 1));
+  }
+  AscendC::PipeBarrier<PIPE_ALL>();
+}
+
+// Adds 1 to a counter of this or of another rank, after everything that this core has written.
+//
+// A vector core's results and its signal leave through the same pipe. A matrix core's results leave
+// through the fixpipe and its signal through MTE3, hence the wider barrier. The smallest copy from
+// L1 is one data block: its words 1 to 7 count along in the counter's own line, where nothing else
+// lives.
+__aicore__ inline void SignalCounter(__gm__ int32_t* counter) {
+  if ASCEND_IS_AIV {
+    AscendC::PipeBarrier<PIPE_MTE3>();
+    AscendC::DataSyncBarrier<AscendC::MemDsbT::DDR>();
+    AscendC::SetAtomicAdd<int32_t>();
+    StoreList(counter, Ub<int32_t>(kUbWorker, 8), 1);
+    AscendC::SetAtomicNone();
+  }
+  if ASCEND_IS_AIC {
+    AscendC::PipeBarrier<PIPE_ALL>();
+    AscendC::DataSyncBarrier<AscendC::MemDsbT::DDR>();
+    AscendC::SetAtomicAdd<int32_t>();
+    const AscendC::LocalTensor<int32_t> ones(AscendC::TPosition::A1, kL1Worker, 8);
+    AscendC::DataCopy(Global(counter, 8), ones, 8);
+    AscendC::SetAtomicNone();
+  }
+}
+
+}  // namespace hpmoe
+
+#endif  // HPMOE_COUNTERS_H_

@@ -1,0 +1,107 @@
+// What every task sees of its rank: sizes, buffers, events, the route, its peers.
+#ifndef HPMOE_ENV_H_
+#define HPMOE_ENV_H_
+
+#include "hpmoe/counters.h"
+#include "hpmoe/route.h"
+#include "hpmoe/table.h"
+#include "hpmoe/tile.h"
+#include "shmem.h"
+
+namespace hpmoe {
+
+class Env {
+ public:
+  // First statement of a kernel. Stops where the table is not one for this launch.
+  __aicore__ inline Env(GM_ADDR table, GM_ADDR windows, GM_ADDR workspace, uint32_t tokens,
+                        uint32_t launch)
+      : table_(table), windows_(windows), workspace_(workspace), tokens_(tokens), launch_(launch) {
+    AscendC::InitSocState();
+    AscendC::DataCacheCleanAndInvalid<uint8_t, AscendC::CacheLine::ENTIRE_DATA_CACHE,
+                                      AscendC::DcciDst::CACHELINE_OUT>(Global(table, kCounterLine));
+    InitSignals();
+    rank_ = static_cast<uint32_t>(aclshmem_my_pe());
+    ranks_ = table_.Word(kWordRanks);
+    sizes_ = table_.Word(kWordSizes);
+    thresholds_ = table_.Word(kWordThresholds);
+    events_ = table_.Word(kWordEvents);
+    counters_ = windows_ + table_.Word(kWordCounters);
+    Require(table_.Word(kWordMagic) == kTableMagic);
+    Require(table_.Word(kWordVersion) == kTableVersion);
+    Require(table_.Word(kWordBlocks) == static_cast<uint32_t>(AscendC::GetBlockNum()));
+    Require(ranks_ == static_cast<uint32_t>(aclshmem_n_pes()));
+  }
+
+  __aicore__ inline uint32_t Rank() const { return rank_; }
+  __aicore__ inline uint32_t Ranks() const { return ranks_; }
+  __aicore__ inline uint32_t Tokens() const { return tokens_; }
+  __aicore__ inline uint32_t Launch() const { return launch_; }
+
+  // Shape-dependent numbers, by the enumerators of the generated code.
+  __aicore__ inline uint32_t Size(uint32_t i) const { return table_.Word(i, sizes_); }
+  // A 64-bit number: sizes i (low half) and i + 1.
+  __aicore__ inline uint64_t Offset(uint32_t i) const {
+    return Size(i) | static_cast<uint64_t>(Size(i + 1)) << 32;
+  }
+
+  // The buffer at Offset(i) of this rank's workspace, or of its windows.
+  template <typename T>
+  __aicore__ inline __gm__ T* Workspace(uint32_t i) const {
+    return reinterpret_cast<__gm__ T*>(workspace_ + Offset(i));
+  }
+  template <typename T>
+  __aicore__ inline __gm__ T* Window(uint32_t i) const {
+    return reinterpret_cast<__gm__ T*>(windows_ + Offset(i));
+  }
+  // The same place in the windows of `peer`.
+  template <typename T>
+  __aicore__ inline __gm__ T* Peer(__gm__ T* address, uint32_t peer) const {
+    return reinterpret_cast<__gm__ T*>(
+        aclshmem_ptr(reinterpret_cast<__gm__ void*>(address), static_cast<int>(peer)));
+  }
+  // The i-th rank counted from this one, so that ranks do not all turn to the same peer.
+  __aicore__ inline uint32_t Neighbour(uint32_t i) const { return (rank_ + i) % ranks_; }
+
+  // Tokens of chunk b of `chunks`.
+  __aicore__ inline Rows Tokens(uint32_t b, uint32_t chunks) const {
+    return Chunk({0, tokens_}, b, chunks, 1);
+  }
+  // The route at Offset(i) of the workspace. Only after the event of the task that wrote it.
+  __aicore__ inline Route LoadRoute(uint32_t i, uint32_t experts) const {
+    return Route(Workspace<int32_t>(i), experts, ranks_);
+  }
+
+  __aicore__ inline __gm__ int32_t* Counter(uint32_t event) const {
+    Require(event < events_);
+    return reinterpret_cast<__gm__ int32_t*>(counters_ +
+                                             static_cast<uint64_t>(event) * kCounterLine);
+  }
+  // Returns once as many tasks have signalled the event, in this launch, as its threshold says.
+  __aicore__ inline void Wait(uint32_t event) const {
+    WaitCounter(Counter(event), table_.Word(event, thresholds_) * launch_);
+  }
+  // Announces that all that this core has read and written so far is done.
+  __aicore__ inline void Signal(uint32_t event) const { SignalCounter(Counter(event)); }
+  __aicore__ inline void SignalPeer(uint32_t event, uint32_t peer) const {
+    SignalCounter(Peer(Counter(event), peer));
+  }
+
+  __aicore__ inline const Table& GetTable() const { return table_; }
+
+ private:
+  Table table_;
+  GM_ADDR windows_;
+  GM_ADDR workspace_;
+  GM_ADDR counters_;
+  uint32_t tokens_;
+  uint32_t launch_;
+  uint32_t rank_;
+  uint32_t ranks_;
+  uint32_t sizes_;
+  uint32_t thresholds_;
+  uint32_t events_;
+};
+
+}  // namespace hpmoe
+
+#endif  // HPMOE_ENV_H_

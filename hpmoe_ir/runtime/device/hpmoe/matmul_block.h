@@ -1,0 +1,151 @@
+// The matrix core's memories and the moves between them, for 16-bit operands and a float result.
+//
+// A matrix in L1 is NZ: columns of fractals, a fractal being 16 rows of 16 elements. L0A wants rows
+// of fractals, L0B columns of the transposed right operand, L0C holds NZ again.
+#ifndef HPMOE_MATMUL_BLOCK_H_
+#define HPMOE_MATMUL_BLOCK_H_
+
+#include "hpmoe/local.h"
+#include "hpmoe/tile.h"
+
+namespace hpmoe {
+
+// Local addresses of a matmul with blocks of M x N and inner steps of K.
+template <typename T, uint32_t M, uint32_t N, uint32_t K>
+struct MatmulPlan {
+  static_assert(sizeof(T) == 2, "half or bfloat16_t");
+  static_assert(M % kFractal == 0 && N % kFractal == 0 && K % kFractal == 0 && M * N * K > 0,
+                "blocks are whole fractals");
+  static constexpr uint32_t kLhsStep = M * K * sizeof(T);  // bytes
+  static constexpr uint32_t kRhsStep = N * K * sizeof(T);
+  static constexpr uint32_t kResult = M * N * sizeof(float);
+  static_assert(2 * kLhsStep <= kL0aBytes, "L0A holds two steps of M x K");
+  static_assert(2 * kRhsStep <= kL0bBytes, "L0B holds two steps of K x N");
+  static_assert(kResult <= kL0cBytes, "L0C holds M x N");
+  static_assert(N <= 4080, "Fixpipe's nSize");
+
+  // Steps of a chunk: as many as L1 holds twice, but a power of two, so that the rows of a chunk
+  // start at multiples of the transfer size that global memory likes.
+  static constexpr uint32_t kFit = kL1Bytes / (2 * (kLhsStep + kRhsStep));
+  static_assert(kFit >= 1, "L1 holds two chunks");
+  static constexpr uint32_t kSteps = kFit >= 16  ? 16
+                                     : kFit >= 8 ? 8
+                                     : kFit >= 4 ? 4
+                                     : kFit >= 2 ? 2
+                                                 : 1;
+  static constexpr uint32_t kChunk = K * kSteps;
+  static constexpr uint32_t kSlot = kSteps * (kLhsStep + kRhsStep);
+  static constexpr uint32_t kResults = 2 * kResult <= kL0cBytes ? 2 : 1;
+
+  static __aicore__ inline AscendC::LocalTensor<T> LhsChunk(uint32_t slot) {
+    return {AscendC::TPosition::A1, slot * kSlot, M * kChunk};
+  }
+  static __aicore__ inline AscendC::LocalTensor<T> RhsChunk(uint32_t slot) {
+    return {AscendC::TPosition::B1, slot * kSlot + kSteps * kLhsStep, N * kChunk};
+  }
+  static __aicore__ inline AscendC::LocalTensor<T> LhsStep(uint32_t slot) {
+    return {AscendC::TPosition::A2, slot * kLhsStep, M * K};
+  }
+  static __aicore__ inline AscendC::LocalTensor<T> RhsStep(uint32_t slot) {
+    return {AscendC::TPosition::B2, slot * kRhsStep, N * K};
+  }
+  static __aicore__ inline AscendC::LocalTensor<float> Result(uint32_t slot) {
+    return {AscendC::TPosition::CO1, slot * kResult, M * N};
+  }
+};
+
+// A row-major block of global memory to NZ in L1; columns a multiple of 16. Rows up to the next
+// multiple of 16 stay as they are: whatever they hold ends in rows of the result that are not
+// stored.
+template <typename T>
+__aicore__ inline void LoadNz(const AscendC::LocalTensor<T>& dst, __gm__ T* src, uint32_t rows,
+                              uint32_t cols, uint32_t pitch) {
+  AscendC::Nd2NzParams params(1, rows, cols, 0, pitch, RoundUp(rows, kFractal), 1, 0);
+  if (rows == 1 || pitch <= kMaxPitch) {
+    params.srcDValue = rows == 1 ? cols : pitch;
+    AscendC::DataCopy(dst, Global(src, static_cast<uint64_t>(rows - 1) * pitch + cols), params);
+    return;
+  }
+  // The copy's pitch is a 16-bit number: wider buffers go row by row.
+  params.nValue = 1;
+  params.srcDValue = cols;
+  for (uint32_t r = 0; r < rows; ++r) {
+    AscendC::DataCopy(dst[r * kFractal], Global(src + static_cast<uint64_t>(r) * pitch, cols),
+                      params);
+  }
+}
+
+// Columns k .. k + depth - 1 of the left operand to L0A: one instruction for each 16 columns, whose
+// fractals end a row of fractals apart.
+template <typename T>
+__aicore__ inline void LoadLhs(const AscendC::LocalTensor<T>& dst,
+                               const AscendC::LocalTensor<T>& src, uint32_t rows, uint32_t k,
+                               uint32_t depth) {
+  const uint32_t across = depth / kFractal;
+  const AscendC::LoadData2DParams params(0, rows / kFractal, 1, 0, across - 1, false, 0);
+  for (uint32_t i = 0; i < across; ++i) {
+    AscendC::LoadData(dst[i * kFractal * kFractal], src[(k + i * kFractal) * rows], params);
+  }
+}
+
+// Rows k .. k + depth - 1 of the right operand, of `chunk` rows in L1, to L0B.
+template <typename T>
+__aicore__ inline void LoadRhs(const AscendC::LocalTensor<T>& dst,
+                               const AscendC::LocalTensor<T>& src, uint32_t chunk, uint32_t cols,
+                               uint32_t k, uint32_t depth) {
+  const AscendC::LoadData2DParams params(0, cols / kFractal, chunk / kFractal, 0, 0, true, 0);
+  for (uint32_t i = 0; i < depth / kFractal; ++i) {
+    AscendC::LoadData(dst[i * kFractal * cols], src[(k + i * kFractal) * kFractal], params);
+  }
+}
+
+// Columns k .. k + depth - 1 of the transposed right operand [cols x chunk]: in L1 it already has
+// the order of L0B.
+template <typename T>
+__aicore__ inline void LoadRhsTransposed(const AscendC::LocalTensor<T>& dst,
+                                         const AscendC::LocalTensor<T>& src, uint32_t cols,
+                                         uint32_t k, uint32_t depth) {
+  const uint32_t fractals = depth / kFractal * (cols / kFractal);
+  const AscendC::LoadData2DParams params(0, fractals, 1, 0, 0, false, 0);
+  AscendC::LoadData(dst, src[k * cols], params);
+}
+
+// result (+)= lhs * rhs. Rows count as whole fractals: a single row would be taken for a vector,
+// with another layout of the left operand.
+template <typename T>
+__aicore__ inline void Accumulate(const AscendC::LocalTensor<float>& result,
+                                  const AscendC::LocalTensor<T>& lhs,
+                                  const AscendC::LocalTensor<T>& rhs, uint32_t rows, uint32_t cols,
+                                  uint32_t depth, bool from_zero) {
+  const uint32_t padded = RoundUp(rows, kFractal);
+  AscendC::MmadParams params(padded, cols, depth, 0, false, from_zero);
+  AscendC::Mmad(result, lhs, rhs, params);
+  // A short product may start before the one before it has left the same place in L0C.
+  if (padded / kFractal * (cols / kFractal) < 10) AscendC::PipeBarrier<PIPE_M>();
+}
+
+// How the fixpipe turns float into the type of the result.
+template <typename T>
+constexpr QuantMode_t kStoreMode = QuantMode_t::NoQuant;
+template <>
+constexpr QuantMode_t kStoreMode<half> = QuantMode_t::F322F16;
+template <>
+constexpr QuantMode_t kStoreMode<bfloat16_t> = QuantMode_t::F322BF16;
+
+// Valid rows of a result in L0C to row-major global memory.
+template <typename T>
+__aicore__ inline void StoreResult(__gm__ T* dst, const AscendC::LocalTensor<float>& src,
+                                   uint32_t rows, uint32_t cols, uint32_t pitch) {
+  AscendC::FixpipeParamsV220 params;
+  params.nSize = cols;
+  params.mSize = rows;
+  params.srcStride = RoundUp(rows, kFractal);
+  params.dstStride = pitch;
+  params.quantPre = kStoreMode<T>;
+  AscendC::Fixpipe<T, float, AscendC::CFG_ROW_MAJOR>(
+      Global(dst, static_cast<uint64_t>(rows - 1) * pitch + cols), src, params);
+}
+
+}  // namespace hpmoe
+
+#endif  // HPMOE_MATMUL_BLOCK_H_

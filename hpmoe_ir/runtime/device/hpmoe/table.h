@@ -1,0 +1,54 @@
+// The task table: queues, thresholds and sizes of one program, made by the compiler. It is constant
+// while the program runs, so scalar reads through the data cache are safe once the cache has been
+// emptied at the start.
+#ifndef HPMOE_TABLE_H_
+#define HPMOE_TABLE_H_
+
+#include "hpmoe/local.h"
+
+namespace hpmoe {
+
+constexpr uint32_t kTableMagic = 0x544D5048;  // "HPMT"
+constexpr uint32_t kTableVersion = 1;
+
+// Words of the header.
+enum TableWord : uint32_t {
+  kWordMagic = 0,
+  kWordVersion = 1,
+  kWordBytes = 2,
+  kWordRanks = 3,
+  kWordBlocks = 4,  // AIC workers; twice as many AIV workers
+  kWordFamilies = 5,
+  kWordEvents = 6,
+  kWordTasks = 7,
+  kWordSizes = 8,  // byte offset of the sizes
+  kWordSizeCount = 9,
+  kWordThresholds = 10,  // byte offset of int32[events]
+  kWordAicQueue = 11,    // byte offsets of the queue sections
+  kWordAivQueue = 12,
+  kWordCounters = 13,  // byte offset of the counters inside the windows
+  kWordChecksum = 14,
+};
+
+// A queue slot: family in the upper 8 bits, point of its grid in the lower 24.
+constexpr uint32_t kPointBits = 24;
+constexpr uint32_t kPointMask = (1u << kPointBits) - 1;
+
+class Table {
+ public:
+  __aicore__ inline explicit Table(GM_ADDR image)
+      : words_(reinterpret_cast<__gm__ uint32_t*>(image)) {}
+
+  // Word `index` of the section that starts at byte `offset`.
+  __aicore__ inline uint32_t Word(uint32_t index, uint32_t offset = 0) const {
+    return Global(words_, index + offset / sizeof(uint32_t) + 1)
+        .GetValue(index + offset / sizeof(uint32_t));
+  }
+
+ private:
+  __gm__ uint32_t* words_;
+};
+
+}  // namespace hpmoe
+
+#endif  // HPMOE_TABLE_H_
