@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IntAttr, TensorType
@@ -19,6 +20,7 @@ from xdsl.utils.exceptions import VerifyException
 AnyTensor: TypeAlias = TensorType[Attribute]
 
 
+@dataclass(frozen=True, init=False)
 class RowsAttr(ParametrizedAttribute, ABC):
     """Placement of a tensor whose dimension 0 is rows: at most `rows` of them on each rank.
 

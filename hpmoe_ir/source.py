@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from hpmoe_ir.diagnostics import InputError, one_line, verify_module
+
+OPERATION_NAME = re.compile(r"(?<![%#!.\w])[a-zA-Z_]\w*(\.\w+)+")
 
 
 def make_context() -> Context:
@@ -82,8 +85,10 @@ class LocatingParser(Parser):
         try:
             op = super().parse_operation()
         except VerifyException as error:
-            # An attribute that no text of its own spells, made by an op's custom syntax.
-            self.raise_error(str(error), start)
+            # Custom syntax checks types while it infers others; xDSL's message lacks the operation.
+            name = OPERATION_NAME.search(self.lexer.input.content, start)
+            prefix = f"{name.group()}: " if name else ""
+            self.raise_error(f"{prefix}{error}", start)
         if op.location == UNKNOWN_LOC:
             line = bisect_right(self._line_starts, start)
             op.location = FileLineColLoc(
