@@ -156,6 +156,5 @@ class ConvertMoeToCommPass(ModulePass):
             PutTokens(names),
             ReturnRows(names),
         ]
-        PatternRewriteWalker(
-            GreedyRewritePatternApplier(patterns), apply_recursively=False
-        ).rewrite_module(op)
+        applier = GreedyRewritePatternApplier(patterns, dce_enabled=False)
+        PatternRewriteWalker(applier, apply_recursively=False).rewrite_module(op)
