@@ -63,7 +63,7 @@ class Env {
   __aicore__ inline uint32_t Neighbour(uint32_t i) const { return (rank_ + i) % ranks_; }
 
   // Tokens of chunk b of `chunks`.
-  __aicore__ inline Rows Tokens(uint32_t b, uint32_t chunks) const {
+  __aicore__ inline Rows TokenChunk(uint32_t b, uint32_t chunks) const {
     return Chunk({0, tokens_}, b, chunks, 1);
   }
   // The route at Offset(i) of the workspace. Only after the event of the task that wrote it.
