@@ -101,6 +101,8 @@ __aicore__ inline void OnAic(GM_ADDR in, GM_ADDR out, uint32_t which) {
 extern "C" __global__ __mix__(1, 2) __aicore__ void dma(GM_ADDR in, GM_ADDR out, uint32_t which) {
   InitSocState();
   if (GetBlockIdx() != 0) return;
-  if ASCEND_IS_AIC OnAic(in, out, which);
-  if ASCEND_IS_AIV OnAiv(in, out, which);
+  if ASCEND_IS_AIC
+    OnAic(in, out, which);
+  if ASCEND_IS_AIV
+    OnAiv(in, out, which);
 }

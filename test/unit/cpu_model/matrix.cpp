@@ -75,16 +75,15 @@ __aicore__ inline void Product(GM_ADDR a, GM_ADDR b, GM_ADDR out, uint32_t m, ui
   result.SetGlobalBuffer((__gm__ Out*)out, uint64_t{m} * n16);
   FixpipeParamsV220 params(n16, m, CeilDiv(m, 16) * 16, n16, false);
   if (sizeof(Out) == 2) {
-    params.quantPre =
-        std::is_same<Out, half>::value ? QuantMode_t::F322F16 : QuantMode_t::F322BF16;
+    params.quantPre = std::is_same<Out, half>::value ? QuantMode_t::F322F16 : QuantMode_t::F322BF16;
   }
   Fixpipe<Out, float, CFG_ROW_MAJOR>(result, c, params);
   PipeBarrier<PIPE_ALL>();
 }
 
-extern "C" __global__ __mix__(1, 2) __aicore__ void matrix(GM_ADDR a, GM_ADDR b, GM_ADDR out,
-                                                          uint32_t m, uint32_t n, uint32_t k,
-                                                          uint32_t mode) {
+extern "C" __global__ __mix__(1, 2) __aicore__
+    void matrix(GM_ADDR a, GM_ADDR b, GM_ADDR out, uint32_t m, uint32_t n, uint32_t k,
+                uint32_t mode) {
   InitSocState();
   if ASCEND_IS_AIC {
     if (GetBlockIdx() != 0) return;

@@ -69,8 +69,8 @@ __aicore__ inline void Convert(GM_ADDR a, GM_ADDR out, uint32_t mode, uint32_t n
   Store(out, Buffer<To>(1), n);
 }
 
-extern "C" __global__ __mix__(1, 2) __aicore__ void vector(GM_ADDR a, GM_ADDR b, GM_ADDR out,
-                                                          uint32_t op, uint32_t type, uint32_t n) {
+extern "C" __global__ __mix__(1, 2) __aicore__
+    void vector(GM_ADDR a, GM_ADDR b, GM_ADDR out, uint32_t op, uint32_t type, uint32_t n) {
   InitSocState();
   if ASCEND_IS_AIV {
     if (GetBlockIdx() != 0) return;
