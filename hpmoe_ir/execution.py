@@ -1,0 +1,220 @@
+"""Runs the generated device source of a program on the CPU model, all ranks in one process."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hpmoe_ir.dialects.index import evaluate_index
+from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK
+from hpmoe_ir.dialects.tile import BufferOp, buffer_type, element_bytes
+from hpmoe_ir.lowering.program import LoweredProgram
+from hpmoe_ir.passes.dependence import flat_events
+from hpmoe_ir.runtime.cpu_build import KernelEntry, build, cache_dir
+from hpmoe_ir.runtime.cpu_model import DeviceFault, RankLaunch, execute
+
+Raw: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+DEVICE_INCLUDE = Path(__file__).parent / "runtime" / "device"
+"""Where the device headers of the package are, below `hpmoe/`."""
+
+
+class ExecutionError(ValueError):
+    """Inputs that do not fit the program."""
+
+
+@dataclass(frozen=True)
+class RankInputs:
+    """What one rank brings to one launch: raw arrays by input buffer, and its tokens."""
+
+    arrays: Mapping[str, Raw]
+    tokens: int
+
+
+def kernel_entry(program: LoweredProgram) -> KernelEntry:
+    """The signature of the generated kernel."""
+    pointers = [b.sym_name.data for b in program.arguments]
+    return KernelEntry(
+        program.name, (*pointers, "table", "workspace", "windows"), ("tokens", "launch")
+    )
+
+
+def build_program(program: LoweredProgram, source: str) -> Path:
+    """Compiles the device source against the CPU model; the executable is kept by content."""
+    directory = cache_dir() / "sources"
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{program.name}-{hashlib.sha256(source.encode()).hexdigest()[:16]}.cpp"
+    if not path.exists():
+        path.write_text(source)
+    kernels = (family.find_kernel() for family in program.families.values())
+    extra = {kernel.include for kernel in kernels if kernel.include is not None}
+    return build(path, kernel_entry(program), [DEVICE_INCLUDE, *sorted(extra)])
+
+
+def run_program(
+    program: LoweredProgram,
+    executable: Path,
+    table: bytes,
+    launches: Sequence[Sequence[RankInputs]],
+    seed: int = 0,
+) -> list[list[dict[str, Raw]]]:
+    """Outputs of `launches[n][r]` in the same order: raw arrays by output buffer.
+
+    Token rows of an output are as many as the rank brings. Raises DeviceFault with the tasks'
+    names where the run fails, ExecutionError where inputs do not fit.
+    """
+    runs = [
+        [_rank_launch(program, inputs, number) for inputs in launch]
+        for number, launch in enumerate(launches, start=1)
+    ]
+    windows = program.window_bytes
+    image = _initial_windows(program, windows)
+    try:
+        results = execute(
+            executable,
+            kernel_entry(program),
+            runs,
+            {"table": table, "workspace": program.workspace_bytes, "windows": image},
+            blocks=program.orders["aic"].core_count,
+            machine=program.machine,
+            seed=seed,
+        )
+    except DeviceFault as fault:
+        raise name_tasks(program, fault, len(launches)) from None
+    return [
+        [
+            {
+                b.sym_name.data: _shaped(b, result[b.sym_name.data], inputs.tokens)
+                for b in program.in_space("output")
+            }
+            for result, inputs in zip(by_rank, launch, strict=True)
+        ]
+        for by_rank, launch in zip(results, launches, strict=True)
+    ]
+
+
+MARK = 0x7FBD7FBD
+"""A word that is NaN as f32 and, in both halves, as bf16 and f16."""
+
+
+def _initial_windows(program: LoweredProgram, size: int) -> bytes:
+    """Window memory before the first launch: marked as never written, counters 0."""
+    words = np.full(size // 4, MARK, dtype="<u4")
+    begin = program.counters // 4
+    words[begin : begin + program.event_count * program.machine.counter_line // 4] = 0
+    return words.tobytes()
+
+
+def _shape(buffer: BufferOp, tokens: int) -> tuple[int, ...]:
+    type = buffer_type(buffer)
+    return (tokens, *type.dims[1:]) if type.rows.data == "tokens" else type.dims
+
+
+def _rank_launch(program: LoweredProgram, inputs: RankInputs, number: int) -> RankLaunch:
+    arrays: dict[str, Raw | int] = {}
+    for buffer in program.arguments:
+        name = buffer.sym_name.data
+        shape = _shape(buffer, inputs.tokens)
+        size = element_bytes(buffer_type(buffer).element_type)
+        if buffer.space.data == "output":
+            arrays[name] = int(np.prod(shape, dtype=np.int64)) * size
+            continue
+        if name not in inputs.arrays:
+            raise ExecutionError(f"no value for input @{name}")
+        value = inputs.arrays[name]
+        if value.shape != shape or value.dtype.itemsize != size:
+            raise ExecutionError(
+                f"@{name}: expected {size}-byte elements of shape {list(shape)}, found "
+                f"{value.dtype} {list(value.shape)}"
+            )
+        arrays[name] = value
+    return RankLaunch(arrays, {"tokens": inputs.tokens, "launch": number})
+
+
+def _shaped(buffer: BufferOp, data: Raw, tokens: int) -> Raw:
+    size = element_bytes(buffer_type(buffer).element_type)
+    return data.view({2: np.uint16, 4: np.uint32}[size]).reshape(_shape(buffer, tokens))
+
+
+def task_name(program: LoweredProgram, marker: int) -> str:
+    """`@matmul (0, 1, 0, 3)` for the slot that a core marks its task with."""
+    families = list(program.families.values())
+    number, point = marker >> POINT_BITS, marker & POINT_MASK
+    if number >= len(families) or point >= families[number].task_count:
+        return f"task {marker:#x}"
+    family = families[number]
+    coords = np.unravel_index(point, family.extents) if family.extents else ()
+    return f"@{family.sym_name.data} ({', '.join(str(int(c)) for c in coords)})"
+
+
+def name_tasks(program: LoweredProgram, fault: DeviceFault, launches: int) -> DeviceFault:
+    """The fault with the tasks' names, and for waiting cores the event and who signals it."""
+    lines: list[str] = []
+    if fault.marker is not None:
+        lines.append(f"in {task_name(program, fault.marker)} on rank {fault.rank} {fault.core}")
+    for w in fault.waiting[:16]:
+        if w.marker is None:
+            continue
+        text = f"{task_name(program, w.marker)} on rank {w.rank} {w.core}"
+        event = _event_at(program, w.region, w.offset)
+        if event is not None:
+            name, index, threshold = event
+            text += (
+                f" waits for event {index} of @{name}: {w.memory} signals so far, {threshold} in "
+                f"each launch; {_producers(program, name, index, w.rank)}"
+            )
+        lines.append(text)
+    if not lines:
+        return fault
+    return DeviceFault(
+        fault.kind,
+        "\n  ".join([fault.message, *lines]),
+        rank=fault.rank,
+        core=fault.core,
+        marker=fault.marker,
+        location=fault.location,
+        waiting=fault.waiting,
+    )
+
+
+def _event_at(program: LoweredProgram, region: str, offset: int) -> tuple[str, int, int] | None:
+    if region != "windows" or offset < program.counters:
+        return None
+    line = (offset - program.counters) // program.machine.counter_line
+    for name, event in program.events.items():
+        assert event.line is not None
+        index = line - event.line.value.data
+        if 0 <= index < event.event_count:
+            return name, index, int(event.thresholds[index])
+    return None
+
+
+def _producers(program: LoweredProgram, event_name: str, index: int, rank: int) -> str:
+    """Who signals an event of a rank: the family, how many of its tasks, and the first of them."""
+    event = program.events[event_name]
+    for signal in program.signals:
+        if signal.event_name != event_name:
+            continue
+        family = program.families[signal.family_name]
+        points = family.coordinates()
+        found: list[tuple[int, int]] = []
+        for source in range(program.ranks):
+            flat = flat_events(
+                signal.index_exprs, event.extents, points, source, family.task_count
+            )
+            owner = source
+            if signal.peer_expr is not None:
+                owner = evaluate_index(signal.peer_expr, points, source)
+            hits = np.flatnonzero((flat == index) & np.broadcast_to(owner == rank, flat.shape))
+            found += [(source, int(p)) for p in hits]
+        if found:
+            source, point = found[0]
+            number = list(program.families).index(signal.family_name)
+            first = task_name(program, (number << POINT_BITS) + point)
+            return f"signalled by {len(found)} tasks, such as {first} on rank {source}"
+    return "signalled by no task"
