@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from types import NoneType
-from typing import Any, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from typing_extensions import TypeVar
-from xdsl.utils.arg_spec import ArgSpec, ArgSpecConvertible, parse_pipeline, parse_spec
+from xdsl.utils.arg_spec import ArgSpec, ArgSpecConvertible, parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError
 from xdsl.utils.hints import isa, type_repr
 
@@ -19,10 +19,10 @@ SpecT = TypeVar("SpecT", bound=ArgSpecConvertible)
 
 def parse_one(kind: str, text: str) -> ArgSpec:
     """Name and options in `text`, a `kind` such as "target". Raises InputError for bad syntax."""
-    try:
-        return parse_spec(text)
-    except ArgSpecParseError as error:
-        raise InputError(f"{kind} '{text}': {_syntax_error(error)}") from error
+    specs = parse_many(kind, text)
+    if len(specs) != 1:
+        raise InputError(f"{kind} '{text}': expected one name, found {len(specs)}")
+    return specs[0]
 
 
 def parse_many(kind: str, text: str) -> list[ArgSpec]:
@@ -66,13 +66,20 @@ def find(
         if not _fits(values, expected):
             found = ",".join(str(v).lower() if isinstance(v, bool) else str(v) for v in values)
             raise InputError(
-                f"{kind} '{spec.name}': option '{name}': expected {type_repr(expected)}, "
+                f"{kind} '{spec.name}': option '{name}': expected {_type_text(expected)}, "
                 f"found {found or 'no value'}"
             )
     try:
         return cls.from_spec(spec)
     except ValueError as error:
         raise InputError(f"{kind} '{spec.name}': {one_line(str(error))}") from error
+
+
+def _type_text(expected: Any) -> str:
+    """The type of an option for a message."""
+    if get_origin(expected) is Literal:
+        return " or ".join(str(value) for value in get_args(expected))
+    return type_repr(expected)
 
 
 def _fits(values: tuple[Any, ...], expected: Any) -> bool:

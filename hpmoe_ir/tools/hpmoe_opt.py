@@ -73,6 +73,11 @@ class HpmoeOptMain(xDSLOptMain):
 
         # Status 1 and one line, as for any other bad input; argparse has status 2 and its usage.
         arg_parser.error = error
+        arg_parser.add_argument(
+            "--traceback",
+            action="store_true",
+            help="show where in this program an unexpected error came from",
+        )
 
     def setup_pipeline(self) -> None:
         specs = parse_many("passes", self.args.passes)
@@ -186,14 +191,24 @@ class SeveralErrors(InputError):
 
 def main(args: Sequence[str] | None = None) -> None:
     """Entry point; exits with status 1 after a message for input that can't be used."""
+    words = list(sys.argv[1:] if args is None else args)
     try:
-        HpmoeOptMain(args).run()
+        HpmoeOptMain(words).run()
     except InputError as error:
         print(error, file=sys.stderr)
         sys.exit(1)
     except BrokenPipeError:
         # The reader of the output has gone, as in `hpmoe-opt ... | head`.
         sys.stderr.close()
+        sys.exit(1)
+    except Exception as error:
+        if "--traceback" in words:
+            raise
+        kind = type(error).__name__
+        print(
+            f"error: unexpected {kind}: {one_line(str(error))}; --traceback shows where it is from",
+            file=sys.stderr,
+        )
         sys.exit(1)
 
 

@@ -14,8 +14,7 @@ UNCHECKED = "UNCHECKED-TEST:"
 
 
 class CheckedShTest(lit.formats.ShTest):
-    """
-    A RUN line without `filecheck` or `diff` passes whatever is printed, so a file without either
+    """A RUN line without `filecheck` or `diff` passes whatever is printed, so a file without either
     is refused unless it is marked.
     """
 
@@ -28,4 +27,5 @@ class CheckedShTest(lit.formats.ShTest):
                 "no RUN line compares output: pipe into filecheck or diff, "
                 f"or say '{UNCHECKED} reason'"
             )
-        return super().execute(test, litConfig)
+        shell_test: Any = super()
+        return shell_test.execute(test, litConfig)

@@ -1,8 +1,8 @@
-"""
-Runs a command that must refuse its input, and shows what it says: `rejected.py hpmoe-opt FILE ...`.
+"""Runs a command that must refuse its input, and shows what it says.
 
-Fails unless the command exits with status 1, leaves standard output empty and prints no traceback.
-File arguments lose their folder in the text, so that tests can check whole lines.
+`rejected.py hpmoe-opt FILE ...` fails unless the command exits with status 1, leaves standard
+output empty and prints no traceback. File arguments lose their folder in the text, so that tests
+can check whole lines.
 """
 
 from __future__ import annotations
