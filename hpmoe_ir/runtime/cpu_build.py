@@ -88,7 +88,7 @@ def _run(command: Sequence[str], what: str) -> None:
         raise CompileError(f"{what} does not compile:\n{shown}")
 
 
-def build_engine(directory: Path | None = None) -> list[Path]:
+def build_engine() -> list[Path]:
     """Objects of the engine, compiled where the cache does not have them.
 
     Raises CompilerMissing.
@@ -97,7 +97,7 @@ def build_engine(directory: Path | None = None) -> list[Path]:
     key = _digest(
         [_compiler_version(compiler), *ENGINE_FLAGS, *_contents(MODEL_DIR, ("*.h", "*.cpp"))]
     )
-    target = (directory or cache_dir()) / f"engine-{key}"
+    target = cache_dir() / f"engine-{key}"
     sources = sorted((MODEL_DIR / "engine").glob("*.cpp"))
     objects = [target / f"{source.stem}.o" for source in sources]
     if target.is_dir():
@@ -180,7 +180,7 @@ def build(
     target = (build_dir or cache_dir()) / f"{entry.name}-{_digest(parts)}"
     if target.is_file():
         return target
-    objects = build_engine(build_dir)
+    objects = build_engine()
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         main = Path(scratch) / "start_up.cpp"

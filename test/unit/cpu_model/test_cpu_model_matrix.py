@@ -24,6 +24,11 @@ def from_bf16(bits: npt.NDArray[np.uint16]) -> Matrix:
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
+def to_half(values: Matrix) -> npt.NDArray[np.uint16]:
+    """Round to nearest even, as 16 bits."""
+    return values.astype(np.float16).view(np.uint16)
+
+
 def in_order(a: Matrix, b: Matrix, start: Matrix | None = None) -> Matrix:
     """a * b with one float accumulator an element and k in ascending order."""
     total = np.zeros((a.shape[0], b.shape[1]), np.float32) if start is None else start.copy()
@@ -49,7 +54,7 @@ def test_layouts(matrix: Any, mode: int, m: int, n: int, k: int, bf16: bool):
         from_bf16(to_bf16(x)) if bf16 else x.astype(np.float16).astype(np.float32) for x in (a, b)
     )
     stored = [a.T if mode & A_TRANSPOSED else a, b.T if mode & B_TRANSPOSED else b]
-    store = to_bf16 if bf16 else lambda x: x.astype(np.float16).view(np.uint16)
+    store = to_bf16 if bf16 else to_half
     arrays = {
         "a": store(np.ascontiguousarray(stored[0])),
         "b": store(np.ascontiguousarray(stored[1])),

@@ -35,7 +35,13 @@ static void CheckDmaSide(const char* api, const LocalRef& ref, Where where) {
   CheckAlignment(api, ref, 32, where);
 }
 
-static uint64_t Hash(const uint8_t* data, uint64_t bytes) {
+// What a poll saw: the value itself where it fits.
+static uint64_t Seen(const uint8_t* data, uint64_t bytes) {
+  if (bytes <= 8) {
+    uint64_t value = 0;
+    std::memcpy(&value, data, bytes);
+    return value;
+  }
   uint64_t hash = 1469598103934665603ull;
   for (uint64_t i = 0; i < bytes; ++i) hash = (hash ^ data[i]) * 1099511628211ull;
   return hash;
@@ -77,7 +83,7 @@ void CopyIn(const char* api, const LocalRef& dst, const GlobalRef& src, const Bl
          where);
   }
   if (total == 0) return;
-  if (small) NotePoll(core, src.addr, blocks.bytes, Hash(GlobalData(src.addr), total), where);
+  if (small) NotePoll(core, src.addr, blocks.bytes, Seen(GlobalData(src.addr), total), where);
   uint8_t* out = LocalData(core, dst);
   for (uint32_t i = 0; i < blocks.count; ++i) {
     const uint8_t* from = GlobalData(src.addr) + i * blocks.src_pitch;

@@ -75,10 +75,12 @@ static std::string Waiting(const Core& core) {
   long long memory = 0;
   std::string reason;
   uint64_t addr = 0;
+  bool longer = false;  // a DMA poll of more than a word: its first word stands for it
   if (core.wait == WaitKind::kPoll) {
     const Poll& poll = core.poll[(core.next_poll + kPolls - 1) % kPolls];
     addr = poll.addr;
     seen = static_cast<int32_t>(poll.value);
+    longer = poll.bytes > 8;
     reason = core.api;
   } else if (core.wait == WaitKind::kSignal) {
     addr = core.wait_addr;
@@ -94,6 +96,7 @@ static std::string Waiting(const Core& core) {
     int32_t now = 0;
     std::memcpy(&now, GlobalData(addr), 4);
     memory = now;
+    if (longer) seen = memory;
     if (found != nullptr) {
       region = found->name;
       offset = static_cast<long long>(addr - found->begin);
