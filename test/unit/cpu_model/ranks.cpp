@@ -123,8 +123,17 @@ __aicore__ inline void OnAiv(GM_ADDR out, GM_ADDR workspace, GM_ADDR windows, ui
   }
   if (which == 8 && first) {  // looks like a poll, is a loop with an end
     int32_t sum = 0;
-    for (int i = 0; i < 40; ++i) sum += Fresh(Words(windows));
+    for (int i = 0; i < 4000; ++i) sum += Fresh(Words(windows));
     Put(Words(out), sum);
+  }
+  if (which == 12 && first) {  // a word copied to many places is no poll
+    LocalTensor<int32_t> rows(TPosition::VECIN, 0, 40000);
+    for (uint32_t i = 0; i < 5000; ++i) {
+      DataCopyPad(rows[i * 8], Words(windows), {1, 4, 0, 0, 0}, {false, 0, 0, 0});
+    }
+    SetFlag<HardEvent::MTE2_S>(0);
+    WaitFlag<HardEvent::MTE2_S>(0);
+    Put(Words(out), rows.GetValue(4999 * 8));
   }
   if (which == 9) {  // the ring of signals of the symmetric-memory library
     const int next = (aclshmem_my_pe() + 1) % aclshmem_n_pes();

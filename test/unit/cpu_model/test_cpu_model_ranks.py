@@ -127,6 +127,7 @@ def test_polling_by_dma(ranks: Any, seed: int):
 def test_a_loop_with_an_end_is_no_deadlock(ranks: Any):
     """Reading the same word again and again is fine where the loop ends."""
     assert run(ranks, 8, count=1)[0][0]["out"][0] == 0
+    assert run(ranks, 12, count=1)[0][0]["out"][0] == 0
 
 
 @pytest.mark.parametrize("seed", range(4))

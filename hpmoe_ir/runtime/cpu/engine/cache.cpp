@@ -79,7 +79,7 @@ uint64_t ReadGlobal(const GlobalRef& tensor, uint64_t offset, uint32_t bytes, Wh
     Fail("uninitialised", Format("GetValue: %s was never written", DescribeAddress(addr).c_str()),
          where);
   }
-  NotePoll(core, addr, bytes, value, where);
+  NotePoll(core, addr, 0, bytes, value, where);
   return value;
 }
 

@@ -83,7 +83,8 @@ void CopyIn(const char* api, const LocalRef& dst, const GlobalRef& src, const Bl
          where);
   }
   if (total == 0) return;
-  if (small) NotePoll(core, src.addr, blocks.bytes, Seen(GlobalData(src.addr), total), where);
+  if (small)
+    NotePoll(core, src.addr, dst.addr, blocks.bytes, Seen(GlobalData(src.addr), total), where);
   uint8_t* out = LocalData(core, dst);
   for (uint32_t i = 0; i < blocks.count; ++i) {
     const uint8_t* from = GlobalData(src.addr) + i * blocks.src_pitch;

@@ -65,6 +65,7 @@ struct Poll {
   const char* file = nullptr;
   int line = 0;
   uint64_t addr = 0;
+  uint64_t target = 0;  // UB address of a DMA read: a poll reads to the same place
   uint32_t bytes = 0;
   uint64_t value = 0;
   uint64_t effects = 0;
@@ -154,7 +155,8 @@ void MakeReady(Core& core);
 void Block(Core& core, WaitKind kind);  // returns once the core was woken
 void Wake(Core& core);
 void WakeReaders(uint64_t begin, uint64_t end);
-void NotePoll(Core& core, uint64_t addr, uint32_t bytes, uint64_t value, Where where);
+void NotePoll(Core& core, uint64_t addr, uint64_t target, uint32_t bytes, uint64_t value,
+              Where where);
 // Runs until no core is left; `finished` is called when a core's kernel has returned.
 void RunCores(void (*finished)(Core&));
 uint64_t Random();

@@ -17,7 +17,7 @@ static int quantum = 0;
 static int next_priority = -1;
 static bool progress = false;
 
-constexpr int kProbes = 64;
+constexpr int kProbes = 4096;
 
 Engine& TheEngine() {
   static Engine engine;
@@ -144,10 +144,11 @@ void WakeReaders(uint64_t begin, uint64_t end) {
 // done in between, is one turn of a polling loop: the core sleeps until that memory is written.
 // Sleeping is advice: when nothing else can run, sleepers get some more turns before a deadlock
 // is reported, so code that merely looks like a poll goes on.
-void NotePoll(Core& core, uint64_t addr, uint32_t bytes, uint64_t value, Where where) {
+void NotePoll(Core& core, uint64_t addr, uint64_t target, uint32_t bytes, uint64_t value,
+              Where where) {
   for (Poll& poll : core.poll) {
     if (poll.file != where.file || poll.line != where.line || poll.addr != addr ||
-        poll.bytes != bytes || poll.effects != core.effects) {
+        poll.target != target || poll.bytes != bytes || poll.effects != core.effects) {
       continue;
     }
     if (poll.value != value) {
@@ -161,7 +162,7 @@ void NotePoll(Core& core, uint64_t addr, uint32_t bytes, uint64_t value, Where w
     }
     return;
   }
-  core.poll[core.next_poll] = {where.file, where.line, addr, bytes, value, core.effects};
+  core.poll[core.next_poll] = {where.file, where.line, addr, target, bytes, value, core.effects};
   core.next_poll = (core.next_poll + 1) % kPolls;
 }
 
