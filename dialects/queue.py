@@ -27,20 +27,16 @@ queue.program @layer ranks 2 machine "ascend-a3" {
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
-import numpy as np
 from xdsl.dialects.builtin import (
     I64,
     ArrayAttr,
-    DenseArrayBase,
     FlatSymbolRefAttr,
     FlatSymbolRefAttrConstr,
     IntegerAttr,
     StringAttr,
     SymbolNameConstraint,
     SymbolRefAttr,
-    i32,
     i64,
 )
 from xdsl.ir import Block, Dialect, Operation, Region
@@ -58,18 +54,32 @@ from xdsl.printer import Printer
 from xdsl.traits import NoTerminator, SymbolOpInterface, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
-from hpmoe_ir.dialects.index import IntArray, dims_used, format_index, parse_index
+from hpmoe_ir.dialects.index import dims_used, format_index, parse_index
+from hpmoe_ir.dialects.queue_event import EventOp
+from hpmoe_ir.dialects.queue_order import POINT_BITS, POINT_MASK, OrderOp
 from hpmoe_ir.dialects.queue_task import CoreOp, EventUseAttr, TaskOp
 from hpmoe_ir.dialects.queue_verify import verify_queues_cover
-from hpmoe_ir.dialects.tile import TasksOp, buffers_of, families_of
-from hpmoe_ir.dialects.tile_types import IndexAttr, dense_i32, int_array
+from hpmoe_ir.dialects.tile import buffers_of, families_of
+from hpmoe_ir.dialects.tile_types import IndexAttr
 from hpmoe_ir.dialects.tile_verify import verify_program
 from hpmoe_ir.machine import MachineError, load_machine
 
-POINT_BITS = 24
-"""A slot of a queue is the family's number above this many bits of the point's number."""
-
-POINT_MASK = (1 << POINT_BITS) - 1
+__all__ = [
+    "POINT_BITS",
+    "POINT_MASK",
+    "CoreOp",
+    "EventOp",
+    "OrderOp",
+    "ProgramOp",
+    "Queue",
+    "SignalOp",
+    "TaskOp",
+    "WaitOp",
+    "events_of",
+    "orders_of",
+    "signals_of",
+    "waits_of",
+]
 
 
 @irdl_op_definition
@@ -137,95 +147,6 @@ class ProgramOp(IRDLOperation):
         families = families_of(self)
         verify_program(buffers_of(self), families, self.ranks.value.data)
         verify_queues_cover(self, families, machine)
-
-
-@irdl_op_definition
-class EventOp(IRDLOperation):
-    """A family of events: counters with thresholds.
-
-    `allocate-events` adds the first cache line of the counters, one line for each event.
-
-    ```
-    queue.event @recv_ready (2, 2) count 8 line 16
-    ```
-    """
-
-    name = "queue.event"
-
-    sym_name = prop_def(SymbolNameConstraint())
-    events = prop_def(DenseArrayBase.constr(i64))
-    """Extents of the family; empty for a single event."""
-    counts = prop_def(DenseArrayBase.constr(i32))
-    """Threshold of each event, row-major; one number where all are equal."""
-    line = opt_prop_def(IntegerAttr[I64])
-    """Cache line of the first counter, in the counters' part of the window memory."""
-
-    traits = traits_def(SymbolOpInterface())
-
-    def __init__(
-        self, name: str, extents: Sequence[int], counts: IntArray, line: int | None = None
-    ) -> None:
-        super().__init__(
-            properties={
-                "sym_name": StringAttr(name),
-                "events": DenseArrayBase.from_list(i64, list(extents)),
-                "counts": dense_i32(counts),
-                "line": None if line is None else IntegerAttr(line, i64),
-            }
-        )
-
-    @property
-    def extents(self) -> tuple[int, ...]:
-        """Extents of the family."""
-        return cast(tuple[int, ...], self.events.get_values())
-
-    @property
-    def event_count(self) -> int:
-        """Number of events."""
-        return int(np.prod(self.extents, dtype=np.int64))
-
-    @property
-    def thresholds(self) -> IntArray:
-        """Threshold of each event."""
-        counts = int_array(self.counts)
-        return np.broadcast_to(counts, (self.event_count,)) if counts.size == 1 else counts
-
-    @classmethod
-    def parse(cls, parser: Parser) -> EventOp:
-        name = parser.parse_symbol_name().data
-        extents = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_integer)
-        parser.parse_keyword("count")
-        counts = parser.parse_optional_comma_separated_list(
-            parser.Delimiter.SQUARE, parser.parse_integer
-        )
-        if counts is None:
-            counts = [parser.parse_integer()]
-        line = parser.parse_integer() if parser.parse_optional_keyword("line") else None
-        return cls(name, extents, np.array(counts, dtype=np.int64), line)
-
-    def print(self, printer: Printer) -> None:
-        counts = self.counts.get_values()
-        text = str(counts[0]) if len(counts) == 1 else str(list(counts))
-        extents = ", ".join(str(n) for n in self.extents)
-        printer.print_string(" ")
-        printer.print_symbol_name(self.sym_name)
-        printer.print_string(f" ({extents}) count {text}")
-        if self.line is not None:
-            printer.print_string(f" line {self.line.value.data}")
-
-    def verify_(self) -> None:
-        if any(n <= 0 for n in self.extents):
-            raise VerifyException(
-                f"extents of the events must be positive, found {list(self.extents)}"
-            )
-        if len(self.counts) not in (1, self.event_count):
-            raise VerifyException(
-                f"expected 1 or {self.event_count} thresholds, found {len(self.counts)}"
-            )
-        if any(n <= 0 for n in cast(tuple[int, ...], self.counts.get_values())):
-            raise VerifyException("a threshold must be positive")
-        if self.line is not None and self.line.value.data < 0:
-            raise VerifyException(f"a cache line cannot be negative, found {self.line.value.data}")
 
 
 class _EventUseOp(IRDLOperation):
@@ -383,116 +304,6 @@ class SignalOp(_EventUseOp):
 
     def verify_(self) -> None:
         self._verify_use()
-
-
-@irdl_op_definition
-class OrderOp(IRDLOperation):
-    """The order in which each core of a kind runs its tasks.
-
-    One list a core: points of families, by their number in the family's grid, row-major.
-
-    ```
-    queue.order aic {
-      [@gmm1[0, 2], @gmm2[0]],
-      [@gmm1[1, 3]]
-    }
-    ```
-    """
-
-    name = "queue.order"
-
-    core = prop_def(StringAttr)
-    """Kind of core: aic or aiv."""
-    families = prop_def(ArrayAttr[FlatSymbolRefAttr])
-    """The families that occur; a slot names one by its place here."""
-    first = prop_def(DenseArrayBase.constr(i32))
-    """Index of each core's first slot; one more at the end."""
-    slots = prop_def(DenseArrayBase.constr(i32))
-    """(family << 24) + point, core after core."""
-
-    def __init__(
-        self, core: str, families: Sequence[str], first: IntArray, slots: IntArray
-    ) -> None:
-        super().__init__(
-            properties={
-                "core": StringAttr(core),
-                "families": ArrayAttr(SymbolRefAttr(f) for f in families),
-                "first": dense_i32(first),
-                "slots": dense_i32(slots.astype(np.uint32).view(np.int32)),
-            }
-        )
-
-    @property
-    def family_names(self) -> list[str]:
-        """The families that occur."""
-        return [f.root_reference.data for f in self.families]
-
-    @property
-    def core_count(self) -> int:
-        """Number of cores."""
-        return len(self.first) - 1
-
-    @property
-    def first_slots(self) -> IntArray:
-        """Index of each core's first slot; one more at the end."""
-        return int_array(self.first)
-
-    @property
-    def slot_values(self) -> IntArray:
-        """(family << 24) + point, core after core."""
-        return int_array(self.slots) & 0xFFFFFFFF
-
-    @classmethod
-    def parse(cls, parser: Parser) -> OrderOp:
-        core = parser.parse_keyword_in(TasksOp.CORES, " as the kind of core")
-        families: dict[str, int] = {}
-
-        def run() -> list[int]:
-            name = parser.parse_symbol_name().data
-            number = families.setdefault(name, len(families)) << POINT_BITS
-            points = parser.parse_comma_separated_list(
-                parser.Delimiter.SQUARE, parser.parse_integer
-            )
-            return [number + p for p in points]
-
-        def queue() -> list[int]:
-            runs = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, run)
-            return [slot for r in runs for slot in r]
-
-        queues = parser.parse_comma_separated_list(parser.Delimiter.BRACES, queue)
-        first = np.cumsum([0, *(len(q) for q in queues)])
-        slots = np.array([slot for q in queues for slot in q], dtype=np.int64)
-        return cls(core, list(families), first, slots)
-
-    def print(self, printer: Printer) -> None:
-        names = self.family_names
-        slots, first = self.slot_values, self.first_slots
-        printer.print_string(f" {self.core.data} {{")
-        with printer.indented():
-            for core in range(self.core_count):
-                queue = slots[first[core] : first[core + 1]]
-                family, point = queue >> POINT_BITS, queue & POINT_MASK
-                cuts = np.flatnonzero(np.diff(family)) + 1
-                runs = [
-                    f"@{names[f[0]]}{[int(p) for p in points]}"
-                    for f, points in zip(np.split(family, cuts), np.split(point, cuts), strict=True)
-                    if f.size
-                ]
-                comma = "," if core + 1 < self.core_count else ""
-                printer.print_string(f"\n[{', '.join(runs)}]{comma}")
-        printer.print_string("\n}")
-
-    def verify_(self) -> None:
-        first, slots = self.first_slots, self.slot_values
-        if first.size < 2 or first[0] != 0 or (np.diff(first) < 0).any() or first[-1] != slots.size:
-            raise VerifyException(
-                "the first slots of the cores must start at 0, not decrease, and end at the "
-                f"number of slots, {slots.size}"
-            )
-        if slots.size and int(slots.max()) >> POINT_BITS >= len(self.families):
-            raise VerifyException(
-                f"a slot names family {int(slots.max()) >> POINT_BITS} of {len(self.families)}"
-            )
 
 
 def events_of(program: Operation) -> dict[str, EventOp]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from xdsl.dialects.builtin import (
     I64,
@@ -211,7 +210,7 @@ class TaskOp(IRDLOperation):
         return cls(family, point, waits, reads, writes, uses("signals"))
 
     def print(self, printer: Printer) -> None:
-        point = ", ".join(str(c) for c in cast(tuple[int, ...], self.point.get_values()))
+        point = ", ".join(str(c) for c in self.point.get_values())
         printer.print_string(f" @{self.family.root_reference.data} ({point})")
         lines = (
             ("waits", [format_event_use(w.data) for w in self.waits]),

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from xdsl.utils.exceptions import VerifyException
 
+from hpmoe_ir.dialects.queue_order import POINT_BITS, POINT_MASK, OrderOp
+from hpmoe_ir.dialects.tile_tasks import TasksOp
 from hpmoe_ir.machine import Machine
 
 if TYPE_CHECKING:
     from hpmoe_ir.dialects.queue import ProgramOp
-    from hpmoe_ir.dialects.tile import TasksOp
 
 
 def verify_queues_cover(program: ProgramOp, families: dict[str, TasksOp], machine: Machine) -> None:
@@ -20,8 +21,6 @@ def verify_queues_cover(program: ProgramOp, families: dict[str, TasksOp], machin
     A program without any order is accepted: it is being built, or its tasks are expanded.
     Raises VerifyException naming the task.
     """
-    from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK, OrderOp
-
     orders = [op for op in program.body.block.ops if isinstance(op, OrderOp)]
     if not orders:
         return

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from xdsl.utils.exceptions import VerifyException
 
 from hpmoe_ir.dialects.placement import RouteType
@@ -16,12 +14,12 @@ from hpmoe_ir.dialects.region import (
     Whole,
     format_region,
 )
+from hpmoe_ir.dialects.tile_buffer import BufferOp
+from hpmoe_ir.dialects.tile_tasks import TasksOp
 from hpmoe_ir.dialects.tile_types import BufferType
 
-if TYPE_CHECKING:
-    from hpmoe_ir.dialects.tile import BufferOp, TasksOp
-
-_SELECTOR_ROWS = {"grouped": GroupedRows, "sent": SentRows, "tokens": TokenRows}
+_ROWS_OF_SELECTOR = {GroupedRows: "grouped", SentRows: "sent", TokenRows: "tokens"}
+"""Kind of rows that each dynamic selector is for."""
 
 
 def verify_program(buffers: dict[str, BufferOp], families: dict[str, TasksOp], ranks: int) -> None:
@@ -69,7 +67,7 @@ def _verify_family(family: TasksOp, buffers: dict[str, BufferOp], ranks: int) ->
             )
         for i, selector in enumerate(region.selectors):
             dynamic = isinstance(selector, GroupedRows | SentRows | TokenRows)
-            if dynamic and (i or not isinstance(selector, _SELECTOR_ROWS.get(type.rows.data, ()))):
+            if dynamic and (i or _ROWS_OF_SELECTOR[selector.__class__] != type.rows.data):
                 raise VerifyException(
                     f"{where}: dimension {i} of {type} does not have rows of that kind"
                 )

@@ -12,9 +12,11 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 Element: TypeAlias = Literal["activation", "i32", "f32"]
 """Element type of a tile: the layer's activation type, or a fixed one."""
@@ -42,12 +44,12 @@ class TileView:
     rounds to it.
     """
 
-    array: np.ndarray
+    array: Array
     first: int
     """Index of the tile's first row (of its first element, for a tile of one dimension)."""
-    round_to: Callable[[np.ndarray], np.ndarray]
+    round_to: Callable[[Array], Array]
 
-    def store(self, values: np.ndarray) -> None:
+    def store(self, values: Array) -> None:
         """Writes `values`, rounded to the element type."""
         self.array[...] = self.round_to(values)
 

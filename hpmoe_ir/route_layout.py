@@ -17,8 +17,11 @@ E experts, R ranks, L = E / R experts on each rank.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
+
+IntArray: TypeAlias = np.ndarray[Any, np.dtype[np.integer[Any]]]
 
 WORDS_PER_LINE = 16
 STATUS_OK = 0
@@ -67,7 +70,7 @@ class RouteLayout:
         """Length of the route, in words."""
         return self.return_begin + padded(self.local * self.ranks)
 
-    def build(self, counts: np.ndarray, rank: int, capacity: int) -> np.ndarray:
+    def build(self, counts: IntArray, rank: int, capacity: int) -> IntArray:
         """The route of `rank`, int32[words].
 
         `counts` is int32[R, 2 * E]: for each source rank the rows that it sends to each expert,

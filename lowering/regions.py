@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, IntegerType
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, i32
 from xdsl.ir import Attribute
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -58,7 +58,7 @@ def element_name(type: Attribute) -> str:
         return "half"
     if isinstance(type, Float32Type):
         return "float"
-    if isinstance(type, IntegerType) and type.width.data == 32:
+    if type == i32:
         return "int32_t"
     raise LoweringError(f"target ascendc: no element type in Ascend C for {type}")
 
@@ -309,5 +309,6 @@ def flat_index(
         if not text:
             text = part
             continue
-        text = f"{f'({text})' if ' ' in text else text} * {body.sizes.word(f'{name}Dim{i}', extent)} + {part}"
+        outer = f"({text})" if " " in text else text
+        text = f"{outer} * {body.sizes.word(f'{name}Dim{i}', extent)} + {part}"
     return text

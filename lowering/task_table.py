@@ -139,7 +139,7 @@ def read_task_table(data: bytes) -> TaskTable:
     if len(data) < 4 * len(HEADER) or len(data) % 4:
         raise TableError(f"a task table has a header of {4 * len(HEADER)} bytes, found {len(data)}")
     words = np.frombuffer(data, dtype="<u4").astype(np.int64)
-    header = dict(zip(HEADER, (int(w) for w in words), strict=False))
+    header: dict[str, int] = dict(zip(HEADER, words.tolist(), strict=False))
     for name, expected in (("magic", MAGIC), ("version", VERSION), ("bytes", len(data))):
         if header[name] != expected:
             raise TableError(f"{name}: expected {expected:#x}, found {header[name]:#x}")

@@ -150,7 +150,7 @@ def _events(
             "before: a put can only be ordered after its own rank's tasks; give it a window of "
             "its own"
         )
-    shape = Shape(buffer.type, program.ranks.value.data)
+    shape = Shape(buffer.content, program.ranks.value.data)
     try:
         return events_between(
             earlier.family, earlier.region, later.family, later.region, shape, granularity
@@ -164,7 +164,7 @@ def _check_disjoint(program: ProgramOp) -> None:
     buffers = buffers_of(program)
     for family in families_of(program).values():
         for region in family.write_regions:
-            shape = Shape(buffers[region.buffer].type, program.ranks.value.data)
+            shape = Shape(buffers[region.buffer].content, program.ranks.value.data)
             tasks = first_overlap(family, region, shape)
             if tasks is not None:
                 text = format_region(region, family.dim_names)

@@ -58,16 +58,20 @@ def depth_first(
     for i, family in enumerate(families):
         count = family.task_count
         phase = 0 if i < first else 1 if i <= last else 2
-        expert = np.zeros(count, dtype=np.int64)
-        if experts[i] is not None:
-            shift = -ahead if i == first else lag[i]
-            expert = experts[i] + shift
+        expert = experts[i]
+        if expert is not None:
+            expert = expert + (-ahead if i == first else lag[i])
         elif phase == 1:
             # Does not follow an expert: before all that does.
             phase = 0
         keys.append(
             np.stack(
-                [np.full(count, phase), expert, np.full(count, i), np.arange(count)],
+                [
+                    np.full(count, phase),
+                    np.zeros(count, dtype=np.int64) if expert is None else expert,
+                    np.full(count, i),
+                    np.arange(count),
+                ],
                 axis=1,
             )
         )

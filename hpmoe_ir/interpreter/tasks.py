@@ -124,7 +124,7 @@ class _Run:
         random = self.run_state.random
         left = sum(len(q) for q in self.queues)
         while self.ready:
-            at = int(random.integers(len(self.ready)))
+            at = int(random.random() * len(self.ready))
             self.ready[at], self.ready[-1] = self.ready[-1], self.ready[at]
             i = self.ready.pop()
             task = self.queues[i][self.heads[i]]

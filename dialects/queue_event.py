@@ -1,0 +1,113 @@
+"""Events of the `queue` dialect: counters with thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    I64,
+    DenseArrayBase,
+    IntegerAttr,
+    StringAttr,
+    SymbolNameConstraint,
+    i32,
+    i64,
+)
+from xdsl.irdl import IRDLOperation, irdl_op_definition, opt_prop_def, prop_def, traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import SymbolOpInterface
+from xdsl.utils.exceptions import VerifyException
+
+from hpmoe_ir.dialects.index import IntArray
+from hpmoe_ir.dialects.tile_types import dense_i32, int_array
+
+
+@irdl_op_definition
+class EventOp(IRDLOperation):
+    """A family of events: counters with thresholds.
+
+    `allocate-events` adds the first cache line of the counters, one line for each event.
+
+    ```
+    queue.event @recv_ready (2, 2) count 8 line 16
+    ```
+    """
+
+    name = "queue.event"
+
+    sym_name = prop_def(SymbolNameConstraint())
+    events = prop_def(DenseArrayBase.constr(i64))
+    """Extents of the family; empty for a single event."""
+    counts = prop_def(DenseArrayBase.constr(i32))
+    """Threshold of each event, row-major; one number where all are equal."""
+    line = opt_prop_def(IntegerAttr[I64])
+    """Cache line of the first counter, in the counters' part of the window memory."""
+
+    traits = traits_def(SymbolOpInterface())
+
+    def __init__(
+        self, name: str, extents: Sequence[int], counts: IntArray, line: int | None = None
+    ) -> None:
+        super().__init__(
+            properties={
+                "sym_name": StringAttr(name),
+                "events": DenseArrayBase.from_list(i64, list(extents)),
+                "counts": dense_i32(counts),
+                "line": None if line is None else IntegerAttr(line, i64),
+            }
+        )
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """Extents of the family."""
+        return self.events.get_values()
+
+    @property
+    def event_count(self) -> int:
+        """Number of events."""
+        return int(np.prod(self.extents, dtype=np.int64))
+
+    @property
+    def thresholds(self) -> IntArray:
+        """Threshold of each event."""
+        counts = int_array(self.counts)
+        return np.broadcast_to(counts, (self.event_count,)) if counts.size == 1 else counts
+
+    @classmethod
+    def parse(cls, parser: Parser) -> EventOp:
+        name = parser.parse_symbol_name().data
+        extents = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_integer)
+        parser.parse_keyword("count")
+        counts = parser.parse_optional_comma_separated_list(
+            parser.Delimiter.SQUARE, parser.parse_integer
+        )
+        if counts is None:
+            counts = [parser.parse_integer()]
+        line = parser.parse_integer() if parser.parse_optional_keyword("line") else None
+        return cls(name, extents, np.array(counts, dtype=np.int64), line)
+
+    def print(self, printer: Printer) -> None:
+        counts = self.counts.get_values()
+        text = str(counts[0]) if len(counts) == 1 else str(list(counts))
+        extents = ", ".join(str(n) for n in self.extents)
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name)
+        printer.print_string(f" ({extents}) count {text}")
+        if self.line is not None:
+            printer.print_string(f" line {self.line.value.data}")
+
+    def verify_(self) -> None:
+        if any(n <= 0 for n in self.extents):
+            raise VerifyException(
+                f"extents of the events must be positive, found {list(self.extents)}"
+            )
+        if len(self.counts) not in (1, self.event_count):
+            raise VerifyException(
+                f"expected 1 or {self.event_count} thresholds, found {len(self.counts)}"
+            )
+        if any(n <= 0 for n in self.counts.get_values()):
+            raise VerifyException("a threshold must be positive")
+        if self.line is not None and self.line.value.data < 0:
+            raise VerifyException(f"a cache line cannot be negative, found {self.line.value.data}")
