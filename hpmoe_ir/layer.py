@@ -98,6 +98,9 @@ class LayerConfig:
         ranks: int | None = None,
         tokens: int | None = None,
         top_k: int | None = None,
+        hidden: int | None = None,
+        width: int | None = None,
+        experts: int | None = None,
         capacity: int | None = None,
         dtype: Dtype | None = None,
     ) -> LayerConfig:
@@ -107,6 +110,9 @@ class LayerConfig:
             ranks=self.ranks if ranks is None else ranks,
             tokens=self.tokens if tokens is None else tokens,
             top_k=self.top_k if top_k is None else top_k,
+            hidden=self.hidden if hidden is None else hidden,
+            width=self.width if width is None else width,
+            experts=self.experts if experts is None else experts,
             capacity=self.capacity if capacity is None else capacity,
             dtype=self.dtype if dtype is None else dtype,
         )

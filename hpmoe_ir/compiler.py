@@ -1,0 +1,189 @@
+"""The whole way down: from a module at the `moe` level to what a chip or the CPU model runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import DiagnosticException
+
+from hpmoe_ir.diagnostics import InputError, RefusedError, location_of, one_line, verify_module
+from hpmoe_ir.lowering.ascendc import device_source
+def project_files(*_):
+    return {}
+
+from hpmoe_ir.lowering.program import LoweredProgram, lowered_program
+from hpmoe_ir.lowering.task_table import task_table
+from hpmoe_ir.passes.level import level_of
+from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.source import read_module
+
+LEVELS = ("moe", "comm", "tile", "queue")
+"""Levels whose IR is kept, from the graph down."""
+
+DEVICE_FILE = "device.cpp"
+TABLE_FILE = "table.bin"
+MANIFEST_FILE = "manifest.json"
+HOST_DIR = "host"
+
+Progress = Callable[[str], None]
+"""Told what begins now."""
+
+
+@dataclass
+class Compiled:
+    """A compiled layer: the IR of each level, the device source and the task table."""
+
+    modules: dict[str, ModuleOp]
+    """By level; the tile level with its dependences and memory plan."""
+    program: LoweredProgram
+    source: str
+    table: bytes
+    pipeline: str
+    """The passes that were run, as `hpmoe-opt -p` takes them."""
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+    """Time of each pass and of lowering."""
+
+
+def compile_module(
+    ctx: Context, module: ModuleOp, lowering: LowerMoePass, progress: Progress = lambda _: None
+) -> Compiled:
+    """Lowers a module at the `moe` level. Raises InputError where a pass refuses it."""
+    found = level_of(module)
+    if found is None or found[0] != "moe":
+        what = f"{found[1].name} of the {found[0]} level" if found else "no operation of moe"
+        raise InputError(
+            f"expected a graph at the moe level, found {what}",
+            location_of(found[1]) if found else "",
+        )
+    modules = {"moe": module.clone()}
+    current = module.clone()
+    seconds: dict[str, float] = {}
+    for module_pass in lowering.passes():
+        progress(module_pass.name)
+        start = time.perf_counter()
+        try:
+            module_pass.apply(ctx, current)
+        except DiagnosticException as e:
+            op = e.op if isinstance(e, RefusedError) else current
+            raise InputError(one_line(str(e)), location_of(op)) from e
+        verify_module(current, module_pass.name)
+        seconds[module_pass.name] = time.perf_counter() - start
+        level = level_of(current)
+        assert level is not None
+        modules[level[0]] = current.clone()
+    start = time.perf_counter()
+    progress("lowering")
+    try:
+        program = lowered_program(modules["queue"], "ascendc")
+        source, table = device_source(program), task_table(program)
+    except DiagnosticException as e:
+        raise InputError(one_line(str(e))) from e
+    seconds["lowering"] = time.perf_counter() - start
+    return Compiled(modules, program, source, table, str(lowering.pipeline_pass_spec()), seconds)
+
+
+def module_text(module: ModuleOp) -> str:
+    """A module as text, with a newline at the end."""
+    stream = StringIO()
+    Printer(stream).print_op(module)
+    return stream.getvalue() + "\n"
+
+
+def manifest(compiled: Compiled, files: Mapping[str, bytes]) -> dict[str, Any]:
+    """What was compiled, from what, and the digest of each file. The same for the same input."""
+    program = compiled.program
+    return {
+        "hpmoe_ir": version("hpmoe-ir"),
+        "kernel": program.name,
+        "machine": program.machine.name,
+        "pipeline": compiled.pipeline,
+        "ranks": program.ranks,
+        "tasks": {n: f.task_count for n, f in program.families.items()},
+        "events": program.event_count,
+        "workspace_bytes": program.workspace_bytes,
+        "window_bytes": program.window_bytes,
+        "table_bytes": len(compiled.table),
+        "kernels": sorted({f.kernel.data for f in program.families.values()}),
+        "files": {n: hashlib.sha256(data).hexdigest() for n, data in sorted(files.items())},
+    }
+
+
+def write_compiled(compiled: Compiled, directory: Path) -> None:
+    """Writes all files of a compiled layer. Raises InputError where that is not possible."""
+    files: dict[str, bytes] = {
+        f"{level}.mlir": module_text(compiled.modules[level]).encode() for level in LEVELS
+    }
+    files[DEVICE_FILE] = compiled.source.encode()
+    files[TABLE_FILE] = compiled.table
+    for name, text in project_files(compiled.program, compiled.source, compiled.table).items():
+        files[f"{HOST_DIR}/{name}"] = text if isinstance(text, bytes) else text.encode()
+    content = json.dumps(manifest(compiled, files), indent=2) + "\n"
+    files[MANIFEST_FILE] = content.encode()
+    try:
+        for name, data in files.items():
+            path = directory / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+    except OSError as e:
+        raise InputError(f"can't write: {e.strerror}", str(e.filename or directory)) from e
+
+
+def read_compiled(ctx: Context, directory: Path) -> tuple[Compiled, list[str]]:
+    """A compiled layer from its directory, and the names of files that were changed since.
+
+    What is in the directory is what will run, also where it was changed by hand. Raises InputError
+    where files are missing or can't be read.
+    """
+    try:
+        described = json.loads((directory / MANIFEST_FILE).read_text())
+        digests, pipeline = dict(described["files"]), str(described["pipeline"])
+    except OSError as e:
+        raise InputError(
+            f"expected a directory written by hpmoe compile: {e.strerror}",
+            str(directory / MANIFEST_FILE),
+        ) from e
+    except (ValueError, KeyError, TypeError) as e:
+        raise InputError(
+            f"expected the manifest of a compiled layer: {one_line(str(e))}",
+            str(directory / MANIFEST_FILE),
+        ) from e
+    changed: list[str] = []
+    for name, digest in digests.items():
+        path = directory / name
+        if not path.is_file():
+            raise InputError("the file is missing, compile again", str(path))
+        if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+            changed.append(name)
+    modules = {level: read_module(ctx, directory / f"{level}.mlir") for level in LEVELS}
+    try:
+        program = lowered_program(modules["queue"], "ascendc")
+    except DiagnosticException as e:
+        raise InputError(one_line(str(e)), str(directory / "queue.mlir")) from e
+    try:
+        source = (directory / DEVICE_FILE).read_text()
+    except UnicodeDecodeError as e:
+        raise InputError("expected UTF-8 text", str(directory / DEVICE_FILE)) from e
+    table = (directory / TABLE_FILE).read_bytes()
+    return Compiled(modules, program, source, table, pipeline), changed
+
+
+__all__ = [
+    "LEVELS",
+    "Compiled",
+    "compile_module",
+    "manifest",
+    "module_text",
+    "read_compiled",
+    "write_compiled",
+]

@@ -1,0 +1,63 @@
+"""`hpmoe`: import, compile and run layers."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from hpmoe_ir.diagnostics import InputError, one_line
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        # Status 1 and one line, as for any other bad input; argparse has status 2 and its usage.
+        raise InputError(message)
+
+
+def _parser() -> argparse.ArgumentParser:
+    from hpmoe_ir.tools import hpmoe_compile, hpmoe_import, hpmoe_run
+
+    parser = _Parser("hpmoe", description="Compiles MoE layers to one Ascend kernel and runs them.")
+    parser.add_argument(
+        "--traceback",
+        action="store_true",
+        help="show where in this program an unexpected error came from",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for command in (hpmoe_import, hpmoe_compile, hpmoe_run):
+        command.add_command(commands)
+    return parser
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Entry point; exits with status 1 after a message where a command fails."""
+    words = list(sys.argv[1:] if args is None else args)
+    try:
+        options = _parser().parse_args(words)
+        status: int = options.run(options)
+        sys.exit(status)
+    except InputError as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)
+    except BrokenPipeError:
+        # The reader of the output has gone, as in `hpmoe run ... | head`.
+        sys.stderr.close()
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+    except Exception as error:
+        if "--traceback" in words:
+            raise
+        kind = type(error).__name__
+        print(
+            f"error: unexpected {kind}: {one_line(str(error))}; --traceback shows where it is from",
+            file=sys.stderr,
+        )
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,229 @@
+"""`hpmoe run`: a layer at any level on made-up values, compared with MindSpore."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpmoe_ir.diagnostics import InputError, one_line
+from hpmoe_ir.tools.layer_options import (
+    add_pipeline_option,
+    add_size_options,
+    graph_of,
+    lowering_of,
+    token_counts,
+)
+
+if TYPE_CHECKING:
+    from hpmoe_ir.compiler import Compiled
+    from hpmoe_ir.dtypes import FloatArray
+    from hpmoe_ir.graph_layer import GraphLayer
+    from hpmoe_ir.layer import LayerConfig
+    from hpmoe_ir.tools.progress import Progress
+    from hpmoe_ir.values import LayerValues
+
+RUN_LEVELS = ("moe", "comm", "tile", "queue", "code")
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:  # pyright: ignore[reportPrivateUsage]
+    """Adds the command to the parser of `hpmoe`."""
+    parser = commands.add_parser(
+        "run",
+        help="run a layer on values, at any level, and check the result",
+        description="Runs a compiled layer, a graph or a preset on seeded values, all ranks in one "
+        "process: its generated code on the CPU model, or an upper level in NumPy.",
+    )
+    parser.add_argument(
+        "graph", nargs="?", help="a graph, or a directory that hpmoe compile has written"
+    )
+    parser.add_argument("--preset", metavar="NAME", help="the layer of a published model")
+    parser.add_argument(
+        "--routing",
+        default="uniform",
+        metavar="balanced|uniform|zipf:S|one-expert|FILE.npz",
+        help="which experts tokens go to",
+    )
+    parser.add_argument("--level", choices=RUN_LEVELS, default="code", help="level to run")
+    parser.add_argument("--seed", type=int, default=0, help="of values, routing and order")
+    parser.add_argument("--launches", type=int, default=1, metavar="N", help="launches in a row")
+    parser.add_argument(
+        "--interleavings", type=int, default=1, metavar="K", help="orders of the cores to try"
+    )
+    parser.add_argument("--check", action="store_true", help="compare with MindSpore")
+    add_pipeline_option(parser)
+    add_size_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the command; the status is 0 only where everything asked for held."""
+    from hpmoe_ir.tools.progress import Progress
+
+    for name in ("launches", "interleavings"):
+        if getattr(args, name) < 1:
+            raise InputError(f"--{name}: expected at least 1, found {getattr(args, name)}")
+    with Progress() as progress:
+        return _Runner(args, progress).run()
+
+
+class _Runner:
+    def __init__(self, args: argparse.Namespace, progress: Progress) -> None:
+        self.args = args
+        self.progress = progress
+
+    def run(self) -> int:
+        from hpmoe_ir.graph_layer import graph_layer
+        from hpmoe_ir.tools.summary import compiled_lines, layer_line
+
+        compiled = self._compiled()
+        layer = graph_layer(compiled.modules["moe"])
+        launches = self._values(layer.config)
+        self._say(layer_line(layer.config))
+        self._say(self._routing_line(launches))
+        for line in compiled_lines(compiled):
+            self._say(line)
+        outputs = self._outputs(compiled, launches)
+        if not self.args.check:
+            return 0
+        return self._check(compiled, layer, launches, outputs)
+
+    def _say(self, line: str) -> None:
+        self.progress.clear()
+        print(line, flush=True)
+
+    def _compiled(self) -> Compiled:
+        from hpmoe_ir.compiler import compile_module, read_compiled
+        from hpmoe_ir.source import make_context
+
+        ctx = make_context()
+        args = self.args
+        if args.preset is None and args.graph is not None and Path(args.graph).is_dir():
+            compiled, changed = read_compiled(ctx, Path(args.graph))
+            for name in changed:
+                print(f"note: {name} was changed since it was compiled", file=sys.stderr)
+            return compiled
+        lowering = lowering_of(args)
+        return compile_module(ctx, graph_of(ctx, args), lowering, self.progress)
+
+    def _values(self, config: LayerConfig) -> list[LayerValues]:
+        from hpmoe_ir.routing import RoutingError, parse_routing, read_routing
+        from hpmoe_ir.values import make_values
+
+        args = self.args
+        try:
+            routing = parse_routing(args.routing)
+            counts = token_counts(args)
+            if routing.path is not None and counts is None:
+                counts = [len(r.ids) for r in read_routing(routing.path, config, args.seed)]
+            if counts is None:
+                counts = [config.tokens]
+            if len(counts) == 1:
+                counts *= config.ranks
+            numbers = range(1, args.launches + 1)
+            return [make_values(config, counts, routing, args.seed, n) for n in numbers]
+        except RoutingError as e:
+            raise InputError(str(e)) from e
+
+    def _routing_line(self, launches: Sequence[LayerValues]) -> str:
+        from hpmoe_ir.routing import received_rows
+
+        values = launches[0]
+        rows = received_rows(values.config, [r.ids for r in values.routing])
+        mean = sum(rows) / len(rows)
+        skew = f", imbalance {max(rows) / mean:.2f}" if mean else ""
+        tokens = ", ".join(str(t) for t in values.tokens)
+        return (
+            f"{'routing':<9} {self.args.routing}, seed {self.args.seed}: {tokens} tokens, "
+            f"{min(rows)} to {max(rows)} rows a rank{skew}"
+        )
+
+    def _outputs(
+        self, compiled: Compiled, launches: Sequence[LayerValues]
+    ) -> list[list[FloatArray]]:
+        """The outputs of each launch and rank, the same for all interleavings."""
+        from xdsl.utils.exceptions import InterpretationError
+
+        from hpmoe_ir.execution import build_program
+        from hpmoe_ir.run_levels import CapacityError, run_level
+        from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
+        from hpmoe_ir.runtime.cpu_model import DeviceFault
+
+        args = self.args
+        executable = None
+        try:
+            if args.level == "code":
+                self.progress("building the device source for the CPU model")
+                executable = build_program(compiled.program, compiled.source)
+            first: list[list[FloatArray]] | None = None
+            for i in range(args.interleavings):
+                seed = args.seed + i
+                self.progress(f"running interleaving {i + 1} of {args.interleavings}")
+                try:
+                    found = run_level(args.level, compiled, launches, seed, executable)
+                except (DeviceFault, InterpretationError) as e:
+                    raise InputError(f"interleaving with seed {seed}: {e}") from e
+                if first is None:
+                    first = found
+                self._compare_bits(first, found, seed)
+        except (CapacityError, CompilerMissing, CompileError) as e:
+            raise InputError(str(e)) from e
+        assert first is not None
+        same = ", the same bits each time" if args.interleavings > 1 else ""
+        self._say(
+            f"{'run':<9} level {args.level}, {args.launches} launches, {args.interleavings} "
+            f"interleavings{same}"
+        )
+        return first
+
+    def _compare_bits(
+        self, first: list[list[FloatArray]], found: list[list[FloatArray]], seed: int
+    ) -> None:
+        for launch, (a, b) in enumerate(zip(first, found, strict=True)):
+            for rank, (x, y) in enumerate(zip(a, b, strict=True)):
+                if x.tobytes() != y.tobytes():
+                    raise InputError(
+                        f"interleaving with seed {seed}: launch {launch + 1}: rank {rank} has "
+                        f"other bits than with seed {self.args.seed}"
+                    )
+
+    def _check(
+        self,
+        compiled: Compiled,
+        layer: GraphLayer,
+        launches: Sequence[LayerValues],
+        outputs: Sequence[Sequence[FloatArray]],
+    ) -> int:
+        from hpmoe_ir.oracle import Oracle, OracleError
+        from hpmoe_ir.run_levels import run_level
+        from hpmoe_ir.tolerance import compare, tolerance
+
+        self.progress("computing the reference")
+        try:
+            if layer.is_textbook:
+                with Oracle() as oracle:
+                    references = [oracle.layer(values) for values in launches]
+                    name = f"MindSpore {oracle.version}"
+            else:
+                print(
+                    "note: the graph is not a plain expert layer; the reference is its own run at "
+                    "the moe level in NumPy",
+                    file=sys.stderr,
+                )
+                references = run_level("moe", compiled, launches)
+                name = "NumPy at the moe level"
+        except OracleError as e:
+            raise InputError(one_line(str(e))) from e
+        worst = None
+        for number, (values, reference, output) in enumerate(
+            zip(launches, references, outputs, strict=True), start=1
+        ):
+            result = compare(output, reference, tolerance(values))
+            if not result.passed:
+                raise InputError(f"check failed: launch {number}: {result}, against {name}")
+            if worst is None or result.largest_ratio > worst.largest_ratio:
+                worst = result
+        self._say(f"{'check':<9} passed against {name}: {worst}")
+        return 0

@@ -1,0 +1,117 @@
+"""Options by which the commands are told which layer is meant."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+from hpmoe_ir.diagnostics import InputError
+from hpmoe_ir.dtypes import DtypeError, check_dtype
+from hpmoe_ir.frontends.build_layer import layer_module
+from hpmoe_ir.frontends.config_file import config_layer
+from hpmoe_ir.frontends.presets import preset_layer
+from hpmoe_ir.layer import LayerConfig, LayerError
+from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.source import read_module
+from hpmoe_ir.specs import find, parse_many
+from hpmoe_ir.universe import PASSES
+
+SIZES = ("ranks", "top_k", "capacity", "hidden", "width", "experts")
+
+
+def add_size_options(parser: argparse.ArgumentParser) -> None:
+    """Sizes that are given instead of the layer's own."""
+    group = parser.add_argument_group("sizes, instead of the layer's own")
+    group.add_argument("--ranks", type=int, metavar="N", help="expert-parallel ranks")
+    group.add_argument(
+        "--tokens",
+        metavar="N[,N...]",
+        help="most tokens of a rank, or (hpmoe run) the tokens of each rank",
+    )
+    group.add_argument("--top-k", type=int, metavar="K", help="experts of a token")
+    group.add_argument("--hidden", type=int, metavar="H", help="elements of a token")
+    group.add_argument("--width", type=int, metavar="I", help="width of an expert")
+    group.add_argument("--experts", type=int, metavar="E", help="experts of all ranks")
+    group.add_argument("--capacity", type=int, metavar="ROWS", help="most rows a rank receives")
+    group.add_argument("--dtype", metavar="TYPE", help="bf16 or f16")
+
+
+def add_pipeline_option(parser: argparse.ArgumentParser) -> None:
+    """The lowering with its options."""
+    parser.add_argument(
+        "-p",
+        "--passes",
+        default="lower-moe",
+        metavar="'lower-moe{option=value ...}'",
+        help="the lowering with its options, as hpmoe-opt takes it",
+    )
+
+
+def token_counts(args: argparse.Namespace) -> list[int] | None:
+    """The numbers given by --tokens. Raises InputError for anything else."""
+    if args.tokens is None:
+        return None
+    try:
+        counts = [int(part) for part in args.tokens.split(",")]
+    except ValueError as e:
+        raise InputError(
+            f"--tokens: expected numbers separated by commas, found '{args.tokens}'"
+        ) from e
+    if any(n < 0 for n in counts) or not any(counts):
+        raise InputError(f"--tokens: expected at least one token, found '{args.tokens}'")
+    return counts
+
+
+def resized(config: LayerConfig, args: argparse.Namespace) -> LayerConfig:
+    """The layer with the sizes that were given. Raises InputError where they do not fit."""
+    counts = token_counts(args)
+    sizes = {key: getattr(args, key) for key in SIZES if getattr(args, key) is not None}
+    if counts is not None:
+        sizes["tokens"] = max(counts)
+    try:
+        if args.dtype is not None:
+            sizes["dtype"] = check_dtype(args.dtype)
+        config = config.with_sizes(**sizes)
+        config.check_lowerable()
+    except (LayerError, DtypeError) as e:
+        raise InputError(str(e)) from e
+    return config
+
+
+def layer_of(args: argparse.Namespace) -> LayerConfig:
+    """The layer of --preset or --config. Raises InputError."""
+    try:
+        if args.preset is not None:
+            config = preset_layer(args.preset)
+        else:
+            config = config_layer(Path(args.config))
+    except LayerError as e:
+        raise InputError(str(e)) from e
+    return resized(config, args)
+
+
+def graph_of(ctx: Context, args: argparse.Namespace) -> ModuleOp:
+    """The graph that is meant: of a preset, or in a file. Raises InputError."""
+    if (args.preset is None) == (args.graph is None):
+        raise InputError("expected either a graph file or --preset NAME")
+    if args.preset is not None:
+        return layer_module(layer_of(args))
+    given = [f"--{k.replace('_', '-')}" for k in SIZES if getattr(args, k) is not None]
+    if given:
+        raise InputError(f"{given[0]}: the sizes of a graph are in its types; use it with --preset")
+    return read_module(ctx, Path(args.graph))
+
+
+def lowering_of(args: argparse.Namespace) -> LowerMoePass:
+    """The lowering that --passes names. Raises InputError."""
+    specs = parse_many("passes", args.passes)
+    passes = [find("pass", spec, PASSES, PASSES) for spec in specs]
+    if len(passes) != 1 or not isinstance(passes[0], LowerMoePass):
+        raise InputError(
+            f"--passes: expected lower-moe with its options, found '{args.passes}'; other "
+            "pipelines are run by hpmoe-opt"
+        )
+    return passes[0]

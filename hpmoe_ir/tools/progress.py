@@ -1,0 +1,41 @@
+"""Progress of long steps: one line that is rewritten on a terminal, nothing on a pipe."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import Self
+
+
+class Progress:
+    """Says on standard error what is being done; used in a `with` statement."""
+
+    def __init__(self) -> None:
+        self._width = 0
+        self._on = sys.stderr.isatty()
+
+    def __call__(self, text: str) -> None:
+        """Shows `text` in place of what was shown before."""
+        if self._on:
+            line = text[:79]
+            sys.stderr.write("\r" + line.ljust(self._width))
+            sys.stderr.flush()
+            self._width = len(line)
+
+    def clear(self) -> None:
+        """Removes what is shown."""
+        if self._on and self._width:
+            sys.stderr.write("\r" + " " * self._width + "\r")
+            sys.stderr.flush()
+            self._width = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self.clear()

@@ -1,0 +1,48 @@
+"""What was compiled, in a line for each stage."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from hpmoe_ir.compiler import Compiled
+from hpmoe_ir.dialects.tile import DependenceOp
+from hpmoe_ir.layer import LayerConfig
+
+
+def layer_line(config: LayerConfig) -> str:
+    """One line about a layer."""
+    return (
+        f"{'layer':<9} {config.name}: hidden {config.hidden}, width {config.width}, "
+        f"{config.experts} experts on {config.ranks} ranks, top {config.top_k}, at most "
+        f"{config.tokens} tokens a rank, {config.dtype}"
+    )
+
+
+def compiled_lines(compiled: Compiled) -> Iterator[str]:
+    """A line for each level, and one for what was generated."""
+    for level in ("moe", "comm"):
+        counts = Counter(
+            op.name
+            for op in compiled.modules[level].walk()
+            if op.name.startswith(("moe.", "comm."))
+        )
+        parts = ", ".join(f"{n} {name}" for name, n in sorted(counts.items()))
+        yield f"{level:<9} {parts}"
+    program = compiled.program
+    tasks = sum(f.task_count for f in program.families.values())
+    dependences = sum(isinstance(op, DependenceOp) for op in compiled.modules["tile"].walk())
+    yield (
+        f"{'tile':<9} {len(program.families)} families of {tasks} tasks a rank, "
+        f"{dependences} dependences"
+    )
+    cores = ", ".join(f"{o.core_count} {o.core.data}" for o in program.orders.values())
+    yield (
+        f"{'queue':<9} {program.event_count} events, {cores} cores, "
+        f"{program.workspace_bytes / 2**20:.1f} MiB workspace, "
+        f"{program.window_bytes / 2**20:.1f} MiB windows"
+    )
+    yield (
+        f"{'code':<9} {len(compiled.source.splitlines())} lines of Ascend C, table of "
+        f"{len(compiled.table)} bytes ({len(compiled.table) / tasks:.1f} a task)"
+    )
