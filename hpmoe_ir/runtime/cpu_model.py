@@ -298,9 +298,12 @@ def _run_job(executable: Path, job: _Job, seconds: int) -> Bytes:
         results = directory / "results.bin"
         with results.open("wb") as file:
             file.truncate(job.result_bytes)
-        done = subprocess.run(
-            [executable, name], capture_output=True, text=True, timeout=seconds + 60
-        )
+        try:
+            done = subprocess.run(
+                [executable, name], capture_output=True, text=True, timeout=seconds + 60
+            )
+        except subprocess.TimeoutExpired as e:
+            raise DeviceFault("timeout", f"no end after {seconds + 60} s") from e
         fault = directory / "fault.json"
         if done.returncode == FAULT_STATUS and fault.is_file():
             raise _read_fault(fault)

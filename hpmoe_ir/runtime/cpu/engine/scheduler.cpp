@@ -6,11 +6,14 @@
 namespace cpu_model {
 
 // How cores take turns; each finds other orders. kShort and kLong pick a core at random for one
-// or for some calls, kPriority runs the most important core until it waits or loses its rank.
-enum class Policy { kShort, kLong, kPriority };
+// or for some calls. kPriority runs the most important core until it waits or loses its rank, so
+// that some cores are far behind; kRanks does so for whole ranks.
+enum class Policy { kShort, kLong, kPriority, kRanks };
+constexpr int kPolicies = 4;
 
 static uint64_t random_state = 1;
 static Policy policy = Policy::kLong;
+static uint64_t rank_bias = 0;
 static std::vector<Core*> ready;
 static std::vector<Core*> waiting;  // blocked on memory: kPoll and kSignal
 static int quantum = 0;
@@ -37,16 +40,23 @@ uint64_t Random() {
 
 void SeedScheduler(uint64_t seed) {
   random_state = seed * 0xD1342543DE82EF95ull + 1;
-  policy = seed == 0 ? Policy::kLong : static_cast<Policy>(Random() % 3);
+  policy = seed == 0 ? Policy::kLong : static_cast<Policy>(Random() % kPolicies);
+  rank_bias = Random();
 }
+
+static bool ByPriority() { return policy == Policy::kPriority || policy == Policy::kRanks; }
 
 void MakeReady(Core& core) {
   core.priority = static_cast<int>(Random() % 1000000);
+  if (policy == Policy::kRanks) {
+    const uint64_t rank = (rank_bias + static_cast<uint64_t>(core.rank)) * 0x9E3779B97F4A7C15ull;
+    core.priority += static_cast<int>(rank >> 54) * 1000000;
+  }
   ready.push_back(&core);
 }
 
 static size_t Pick() {
-  if (policy != Policy::kPriority) return Random() % ready.size();
+  if (!ByPriority()) return Random() % ready.size();
   size_t best = 0;
   for (size_t i = 1; i < ready.size(); ++i) {
     if (ready[i]->priority > ready[best]->priority) best = i;
@@ -62,7 +72,7 @@ static int Quantum() {
 
 static void Yield(Core& core) {
   // A priority lost at a random point is what lets a slow core overtake a fast one.
-  if (policy == Policy::kPriority && Random() % 2 == 0) core.priority = next_priority--;
+  if (ByPriority() && Random() % 32 == 0) core.priority = next_priority--;
   ready.push_back(&core);
   core.fiber.Suspend();
 }
