@@ -1,0 +1,317 @@
+"""Reads a MINDIR file, MindSpore's own format of a graph, into a flat list of operations.
+
+Shapes and element types come with every value. What only holds the graph together is folded away:
+`Load` of a parameter, `Depend`, `UpdateState`, tuples. MindSpore itself is never imported: its
+package is only looked up for the file format's description, a plain protobuf module.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hpmoe_ir.diagnostics import InputError
+from hpmoe_ir.dtypes import from_bits
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+ELEMENTS = {
+    "FLOAT": "f32",
+    "FLOAT16": "f16",
+    "BFLOAT16": "bf16",
+    "DOUBLE": "f64",
+    "BOOL": "i1",
+    "INT8": "i8",
+    "INT16": "i16",
+    "INT32": "i32",
+    "INT64": "i64",
+    "UINT8": "u8",
+    "UINT32": "u32",
+    "UINT64": "u64",
+}
+"""MINDIR's names of element types to MLIR's."""
+
+_NUMPY = {
+    "f32": "<f4",
+    "f16": "<f2",
+    "f64": "<f8",
+    "i1": "|b1",
+    "i8": "|i1",
+    "i16": "<i2",
+    "i32": "<i4",
+    "i64": "<i8",
+    "u8": "|u1",
+    "u32": "<u4",
+    "u64": "<u8",
+}
+
+
+@dataclass(frozen=True)
+class ValueType:
+    """Shape and element type of a tensor; an extent that is not known is -1."""
+
+    shape: tuple[int, ...]
+    element: str
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the elements are floating-point numbers."""
+        return self.element in ("f16", "bf16", "f32", "f64")
+
+    def __str__(self) -> str:
+        return "x".join([*("?" if n < 0 else str(n) for n in self.shape), self.element])
+
+
+@dataclass(frozen=True)
+class Ref:
+    """Result `index` of the operation `name`, or the graph's input or parameter `name`."""
+
+    name: str
+    index: int = 0
+
+
+@dataclass(frozen=True)
+class Const:
+    """A constant: None, a number, a string, a tuple of these, or an array."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Many:
+    """A tuple of operands."""
+
+    items: tuple[Operand, ...]
+
+
+Operand: TypeAlias = Ref | Const | Many
+
+
+@dataclass(frozen=True)
+class GraphOp:
+    """One operation of the graph."""
+
+    name: str
+    kind: str
+    """Name of the primitive."""
+    operands: tuple[Operand, ...]
+    results: tuple[ValueType, ...]
+    attributes: Mapping[str, Any]
+    scope: str
+    """Path of cells that the operation comes from, with its own name at the end."""
+
+    @property
+    def label(self) -> str:
+        """How messages name the operation."""
+        return f"{self.kind} at {self.scope}" if self.scope else f"{self.kind} '{self.name}'"
+
+    def refs(self) -> Iterator[Ref]:
+        """All values that the operation takes, also those in tuples."""
+        yield from refs_in(self.operands)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A graph: operations in an order in which each comes after what it takes."""
+
+    path: str
+    inputs: dict[str, ValueType]
+    parameters: dict[str, ValueType]
+    ops: tuple[GraphOp, ...]
+    outputs: tuple[Operand, ...]
+    version: str
+    """MindSpore's version that wrote the file."""
+    by_name: dict[str, GraphOp] = field(default_factory=dict[str, GraphOp], compare=False)
+
+    def __post_init__(self) -> None:
+        self.by_name.update({op.name: op for op in self.ops})
+
+    def type_of(self, ref: Ref) -> ValueType | None:
+        """Type of a value; None if the graph does not say."""
+        op = self.by_name.get(ref.name)
+        if op is not None:
+            return op.results[ref.index] if ref.index < len(op.results) else None
+        return self.inputs.get(ref.name) or self.parameters.get(ref.name)
+
+    def producer(self, ref: Ref) -> GraphOp | None:
+        """The operation that makes a value; None for inputs and parameters."""
+        return self.by_name.get(ref.name)
+
+
+def refs_in(operands: Iterable[Operand]) -> Iterator[Ref]:
+    """All values in `operands`, tuples opened."""
+    for operand in operands:
+        match operand:
+            case Ref():
+                yield operand
+            case Many(items):
+                yield from refs_in(items)
+            case _:
+                pass
+
+
+def read_mindir(path: Path) -> Graph:
+    """Reads the graph in `path`. Raises InputError for a file that is none or too complex."""
+    try:
+        data = path.read_bytes()
+    except OSError as e:
+        raise InputError(f"can't read it: {e.strerror}", str(path)) from e
+    return parse_mindir(data, str(path))
+
+
+def parse_mindir(data: bytes, path: str) -> Graph:
+    """The graph in the bytes of a MINDIR file; `path` is for messages. Raises InputError."""
+    model = _format().ModelProto()
+    try:
+        model.ParseFromString(data)
+    except Exception as e:  # protobuf's own DecodeError; the module is not imported by name
+        raise InputError("expected a MINDIR file, found bytes that are none", path) from e
+    if not model.graph.node:
+        raise InputError("expected a MINDIR file with a graph, found no node in it", path)
+    if model.functions:
+        called = _short(model.functions[0].name)
+        raise InputError(
+            f"expected a graph without control flow, found the function '{called}'", path
+        )
+    return _GraphReader(model, path).read()
+
+
+@cache
+def _format() -> Any:
+    """The protobuf module that describes the format, loaded without MindSpore around it."""
+    package = importlib.util.find_spec("mindspore")
+    if package is None or package.origin is None:
+        raise InputError("reading MINDIR needs the package 'mindspore', which is not installed")
+    file = Path(package.origin).parent / "train" / "mind_ir_pb2.py"
+    spec = importlib.util.spec_from_file_location("hpmoe_ir_mind_ir_pb2", file)
+    if spec is None or spec.loader is None or not file.is_file():
+        raise InputError(f"expected the format of MINDIR in {file}, found no such file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _short(name: str) -> str:
+    """A name without the graph's, whose numbers change from one export to the next."""
+    return name.partition(":")[2] or name
+
+
+class _GraphReader:
+    def __init__(self, model: Any, path: str):
+        pb = _format()
+        self.model, self.path = model, path
+        self.elements: dict[int, str] = {
+            value.number: ELEMENTS.get(value.name, str(value.name).lower())
+            for value in pb.TensorProto.DataType.DESCRIPTOR.values
+        }
+        self.kinds = {
+            value.number: value.name for value in pb.AttributeProto.AttributeType.DESCRIPTOR.values
+        }
+        self.primitives = {primitive.name: primitive for primitive in model.primitives}
+        self.values: dict[str, Operand] = {}
+
+    def read(self) -> Graph:
+        graph = self.model.graph
+        ops = [op for node in graph.node if (op := self.node(node)) is not None]
+        return Graph(
+            self.path,
+            inputs={_short(i.name): self.tensor_type(i.tensor[0]) for i in graph.input},
+            parameters={_short(p.name): self.tensor_type(p) for p in graph.parameter},
+            ops=tuple(ops),
+            outputs=tuple(self.value(output.name) for output in graph.output),
+            version=self.model.model_version,
+        )
+
+    def value(self, name: str) -> Operand:
+        return self.values.get(name) or Ref(_short(name))
+
+    def node(self, node: Any) -> GraphOp | None:
+        """The operation of a node; None if it is a constant or folded into its users."""
+        result = node.output[0]
+        if node.op_type == "Constant":
+            self.values[result] = Const(self.constant(node.attribute[0]))
+            return None
+        primitive = self.primitives.get(node.op_type.removeprefix("REF::"))
+        kind = str(node.op_type if primitive is None else primitive.op_type)
+        operands = tuple(self.value(name) for name in node.input)
+        match kind:
+            case "Load" | "Depend":
+                self.values[result] = operands[0]
+                return None
+            case "UpdateState":
+                return None
+            case "MakeTuple" | "MakeList":
+                self.values[result] = Many(operands)
+                return None
+            case "TupleGetItem" | "ListGetItem":
+                self.values[result] = self.item(operands)
+                return None
+            case _:
+                pass
+        shape = next((a for a in node.attribute if a.name == "shape"), None)
+        attributes = () if primitive is None else primitive.attribute
+        return GraphOp(
+            _short(result),
+            kind,
+            operands,
+            tuple(self.result_types(shape)) if shape is not None else (),
+            {str(a.name): self.constant(a) for a in attributes},
+            str(node.domain),
+        )
+
+    def item(self, operands: tuple[Operand, ...]) -> Operand:
+        match operands:
+            case (Many(items), Const(int(index))) if index < len(items):
+                return items[index]
+            case (Ref(name, 0), Const(int(index))):
+                return Ref(name, index)
+            case _:
+                raise InputError(f"expected an item of a tuple, found {operands}", self.path)
+
+    def result_types(self, attribute: Any) -> Iterator[ValueType]:
+        if self.kinds[attribute.type] in ("TUPLE", "LIST"):
+            for item in attribute.values:
+                yield from self.result_types(item)
+        else:
+            for tensor in attribute.tensors:
+                yield self.tensor_type(tensor)
+
+    def tensor_type(self, tensor: Any) -> ValueType:
+        return ValueType(tuple(tensor.dims), self.elements[tensor.data_type])
+
+    def constant(self, attribute: Any) -> Any:
+        """Value of an attribute; inside tuples it is in the plural field."""
+        kind = self.kinds[attribute.type]
+        if kind in ("TUPLE", "LIST"):
+            return tuple(self.constant(item) for item in attribute.values)
+        if kind in ("TENSORS", "TENSOR"):
+            return self.array(attribute.tensors[0]) if attribute.tensors else None
+        if kind == "BOOL":
+            return bool(attribute.ints[0] if attribute.ints else attribute.i)
+        if kind.startswith(("INT", "UINT")):
+            return int(attribute.ints[0] if attribute.ints else attribute.i)
+        if kind == "FLOAT":
+            return float(attribute.floats[0] if attribute.floats else attribute.f)
+        if kind == "DOUBLE":
+            return float(attribute.doubles[0] if attribute.doubles else attribute.d)
+        if kind == "STRING":
+            return (attribute.strings[0] if attribute.strings else attribute.s).decode()
+        return None
+
+    def array(self, tensor: Any) -> Array:
+        type = self.tensor_type(tensor)
+        if type.element == "bf16":
+            values = from_bits(np.frombuffer(tensor.raw_data, "<u2"), "bf16")
+        elif type.element in _NUMPY:
+            values = np.frombuffer(tensor.raw_data, _NUMPY[type.element])
+        else:
+            raise InputError(f"constant of element type '{type.element}' not known", self.path)
+        return values.reshape(type.shape)

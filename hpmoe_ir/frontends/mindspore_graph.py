@@ -1,0 +1,200 @@
+"""A layer from a MINDIR graph: its sizes, and a report of what was taken and what was left."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+from hpmoe_ir.dtypes import Dtype, DtypeError, check_dtype
+from hpmoe_ir.frontends.expert_part import ExpertPart, find_expert_part, refuse, upstream
+from hpmoe_ir.frontends.mindir import Graph, GraphOp, Ref, read_mindir, refs_in
+from hpmoe_ir.frontends.raise_moe import Placed, place
+from hpmoe_ir.layer import LayerConfig, LayerError
+
+
+@dataclass(frozen=True)
+class ImportedLayer:
+    """A layer that was found in a graph."""
+
+    config: LayerConfig
+    graph: Graph
+    part: ExpertPart
+    placed: Placed
+    taken: tuple[GraphOp, ...]
+    """Nodes that the layer stands for, in order."""
+    left: tuple[GraphOp, ...]
+    """Nodes that stay outside."""
+
+    def report(self) -> str:
+        """What was taken and what was left, for people, several lines."""
+        part, placed = self.part, self.placed
+        nodes = len(self.graph.ops)
+        lines = [
+            f"{self.graph.path}: MindSpore {self.graph.version}, {nodes} nodes",
+            f"took {len(self.taken)}, from {self.taken[0].label} to {self.taken[-1].label}",
+            f"  x    {self._describe(part.x)}",
+            f"  ids  {self._describe(part.ids)}",
+            f"  gate {self._describe(part.gate)}",
+        ]
+        first, (second,) = placed.halves, part.parameters(part.second)
+        w13 = " and ".join(self._weights(name) for name in first)
+        lines += [f"  w13  {w13}", f"  w2   {self._weights(second)}"]
+        lines += [f"  out  {self._describe(placed.out)}"]
+        lines.append(f"left {len(self.left)} outside")
+        scopes = Counter((op.scope.rpartition("/")[0] or "graph", op.kind) for op in self.left)
+        for scope in dict.fromkeys(scope for scope, _ in scopes):
+            kinds = (
+                kind + (f" x{n}" if n > 1 else "") for (s, kind), n in scopes.items() if s == scope
+            )
+            lines.append(f"  {scope}: {', '.join(kinds)}")
+        lines += [f"note: {note}" for note in self.config.notes]
+        return "\n".join(lines)
+
+    def _describe(self, ref: Ref) -> str:
+        op = self.graph.producer(ref)
+        where = f"input '{ref.name}'" if op is None else op.label
+        result = f", result {ref.index}" if ref.index else ""
+        return f"{self.graph.type_of(ref)}, {where}{result}"
+
+    def _weights(self, name: str) -> str:
+        seen = self.placed.weights[name]
+        stored = self.graph.type_of(Ref(name))
+        transposed = ", transposed" if seen.transposed else ""
+        return f"{stored}, parameter '{name}' as {seen.experts} experts{transposed}"
+
+
+def mindir_layer(
+    path: Path,
+    *,
+    name: str | None = None,
+    ranks: int | None = None,
+    tokens: int | None = None,
+    capacity: int | None = None,
+    dtype: Dtype | None = None,
+) -> ImportedLayer:
+    """The layer in the MINDIR file `path`, with the given sizes instead of the graph's.
+
+    Raises InputError for a file that can't be used or has no expert part, LayerError for sizes
+    that don't fit.
+    """
+    return import_graph(
+        read_mindir(path),
+        name=name or path.stem,
+        ranks=ranks,
+        tokens=tokens,
+        capacity=capacity,
+        dtype=dtype,
+    )
+
+
+def import_graph(
+    graph: Graph,
+    *,
+    name: str,
+    ranks: int | None = None,
+    tokens: int | None = None,
+    capacity: int | None = None,
+    dtype: Dtype | None = None,
+) -> ImportedLayer:
+    """The same for a graph that has been read."""
+    part = find_expert_part(graph)
+    own = _config(part, name)
+    placed = place(part, own)
+    inside = upstream(graph, [placed.out], stop=part.border)
+    config = LayerConfig(
+        name,
+        hidden=own.hidden,
+        width=own.width,
+        experts=own.experts,
+        top_k=own.top_k,
+        ranks=own.ranks if ranks is None else ranks,
+        tokens=own.tokens if tokens is None else tokens,
+        capacity=capacity,
+        dtype=own.dtype if dtype is None else dtype,
+        source=f"{Path(graph.path).name}, MindSpore {graph.version}",
+        notes=tuple(_notes(part)),
+    )
+    return ImportedLayer(
+        config,
+        graph,
+        part,
+        placed,
+        taken=tuple(op for op in graph.ops if op.name in inside),
+        left=tuple(op for op in graph.ops if op.name not in inside),
+    )
+
+
+def _config(part: ExpertPart, name: str) -> LayerConfig:
+    """Sizes as the graph has them."""
+    graph = part.graph
+    x, ids = graph.type_of(part.x), graph.type_of(part.ids)
+    assert x is not None
+    assert ids is not None
+    first, second = part.parameters(part.first), part.parameters(part.second)
+    if len(second) != 1 or len(first) > 2:
+        op = (part.second if len(second) != 1 else part.first)[-1]
+        raise refuse(
+            graph,
+            "expected one or two parameters for the first matmul and one for the second, found "
+            f"{len(first)} and {len(second)}: can't place {op.label}",
+        )
+    experts = {*first.values(), *second.values()}
+    if len(experts) != 1:
+        raise refuse(
+            graph,
+            f"can't place {part.second[0].label}: expected as many experts as in "
+            f"the first matmul, {next(iter(first.values()))}, found {next(iter(second.values()))}",
+        )
+    for shape, what in ((x.shape, "tokens"), (ids.shape, "ids")):
+        if any(n <= 0 for n in shape):
+            raise refuse(graph, f"expected {what} of known shape, found {list(shape)}")
+    middle = next(refs_in(part.second[0].operands[:1]))
+    width = graph.type_of(middle)
+    assert width is not None
+    try:
+        return LayerConfig(
+            name,
+            hidden=x.shape[-1],
+            width=width.shape[-1],
+            experts=experts.pop() * part.ranks,
+            top_k=ids.shape[-1],
+            ranks=part.ranks,
+            tokens=prod(ids.shape[:-1]),
+            dtype=_dtype(part),
+        )
+    except LayerError as e:
+        raise refuse(graph, str(e)) from e
+
+
+def _dtype(part: ExpertPart) -> Dtype:
+    """Element type that all expert matmuls work in."""
+    graph = part.graph
+    found: dict[str, GraphOp] = {}
+    for op in (*part.first, *part.second):
+        for ref in refs_in(op.operands[:2]):
+            type = graph.type_of(ref)
+            if type is not None:
+                found.setdefault(type.element, op)
+    if len(found) != 1:
+        raise refuse(
+            graph,
+            f"can't place {list(found.values())[-1].label}: expected one element type in all "
+            f"expert matmuls, found {' and '.join(found)}",
+        )
+    (element,) = found
+    try:
+        return check_dtype(element)
+    except DtypeError as e:
+        raise refuse(graph, f"can't place {found[element].label}: {e}") from e
+
+
+def _notes(part: ExpertPart) -> list[str]:
+    """Differences between graph and layer that don't change what is computed."""
+    graph = part.graph
+    gate = graph.type_of(part.gate)
+    assert gate is not None
+    if gate.element == "f32":
+        return []
+    return [f"gate weights are {gate.element} in the graph, f32 in the layer"]

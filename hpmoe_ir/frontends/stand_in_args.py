@@ -1,0 +1,103 @@
+"""The operands of a graph's operation as stand-in values, checked as they are asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hpmoe_ir.frontends.mindir import GraphOp
+from hpmoe_ir.frontends.stand_in import CannotPlaceError, Exact, Operand, Rows, Value, Weights
+
+
+@dataclass(frozen=True)
+class Args:
+    """An operation and the values of its operands on one rank."""
+
+    op: GraphOp
+    operands: tuple[Operand, ...]
+
+    def at(self, i: int, default: Operand = None) -> Operand:
+        """Operand `i`, `default` if there are fewer."""
+        return self.operands[i] if i < len(self.operands) else default
+
+    def value(self, i: int) -> Value:
+        """Operand `i`, a tensor; numbers are tensors of no dimension."""
+        return as_value(self.at(i), i)
+
+    def exact(self, i: int) -> Exact:
+        """Operand `i`, indices or counts."""
+        value = self.value(i)
+        if not isinstance(value, Exact):
+            raise CannotPlaceError(
+                f"operand {i}: expected indices or counts, found {kind_of(value)}"
+            )
+        return value
+
+    def rows(self, i: int) -> Rows:
+        """Operand `i`, rows of tokens or of experts' results."""
+        value = self.value(i)
+        if not isinstance(value, Rows):
+            raise CannotPlaceError(f"operand {i}: expected rows, found {kind_of(value)}")
+        return value
+
+    def weights(self, i: int) -> Weights:
+        """Operand `i`, expert weights."""
+        value = self.value(i)
+        if not isinstance(value, Weights) or value.picked is None:
+            raise CannotPlaceError(f"operand {i}: expected expert weights, found {kind_of(value)}")
+        return value
+
+    def only(self, i: int) -> Value:
+        """The single tensor in the list that operand `i` is."""
+        items = self.at(i)
+        if isinstance(items, tuple) and len(items) == 1:
+            return as_value(items[0], i)
+        raise CannotPlaceError(f"operand {i}: expected a list of one tensor")
+
+    def number(self, i: int, default: int | None = None) -> int:
+        """Operand `i`, an integer."""
+        numbers = self.numbers(i, default)
+        if len(numbers) != 1:
+            raise CannotPlaceError(f"operand {i}: expected one integer, found {len(numbers)}")
+        return numbers[0]
+
+    def numbers(self, i: int, default: int | None = None) -> list[int]:
+        """Operand `i`, integers; none for None."""
+        operand = self.at(i, default)
+        if isinstance(operand, Exact):
+            return [int(n) for n in operand.array.reshape(-1)]
+        items = operand if isinstance(operand, tuple) else (operand,)
+        return [int(n) for n in items if isinstance(n, int)]
+
+    def flag(self, i: int, default: bool = False) -> bool:
+        """Operand `i`, a truth value."""
+        return bool(self.number(i, default))
+
+    def refuse_others(self, first: int) -> None:
+        """Refuses operands from `first` on that are given: they would change the result."""
+        for i, operand in enumerate(self.operands[first:], first):
+            if operand is not None and operand is not False:
+                raise CannotPlaceError(f"operand {i}: expected none, found {kind_of(operand)}")
+
+
+def kind_of(operand: Operand) -> str:
+    """How messages name an operand."""
+    match operand:
+        case Rows():
+            return "rows"
+        case Weights(name=name):
+            return f"the weights '{name}'"
+        case Exact(array):
+            return f"a tensor of {array.dtype} {list(array.shape)}"
+        case _:
+            return repr(operand)
+
+
+def as_value(operand: Operand, i: int) -> Value:
+    """Operand `i` as a tensor."""
+    if isinstance(operand, (Exact, Rows, Weights)):
+        return operand
+    if isinstance(operand, (bool, int, float)):
+        return Exact(np.asarray(operand))
+    raise CannotPlaceError(f"operand {i}: expected a tensor, found {kind_of(operand)}")
