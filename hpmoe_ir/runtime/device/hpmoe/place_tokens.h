@@ -79,8 +79,8 @@ class TokenPlacer {
   static constexpr uint32_t kIds = kCount + kMaxExperts * kWord;
   static constexpr uint32_t kPosition = kIds + kPiece * kWord;
   static constexpr uint32_t kRuns = kPosition + kPiece * kWord;
-  // At most one run a pair or an expert, whichever are fewer, and each is padded.
-  static constexpr uint32_t kRunsWords = kPiece + Min(kPiece, kMaxExperts) * (kAlign - 1);
+  // At most one run a pair, each padded.
+  static constexpr uint32_t kRunsWords = kPiece + kPiece * (kAlign - 1);
   static_assert(kRuns + kRunsWords * kWord <= kUbBytes, "UB");
 
   // Counts the piece's pairs for each expert, gives each a run and clears the counts again.

@@ -11,7 +11,7 @@ namespace hpmoe {
 namespace put_rows {
 constexpr uint32_t kListBytes = 4096;  // row numbers of a gather
 constexpr uint32_t kListWords = kListBytes / sizeof(int32_t);
-constexpr uint32_t kSlabBytes = RoundDown((kUbBytes - kListBytes) / 2, kDataBlock);
+constexpr uint32_t kSlabBytes = (kUbBytes - kListBytes) / 2 / kDataBlock * kDataBlock;
 constexpr uint32_t kMaxBlocks = 4095;  // rows of one strided DMA
 
 // The widest block of columns that a slab holds, and as many of its rows as fit.

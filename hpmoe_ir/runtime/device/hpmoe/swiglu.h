@@ -34,8 +34,9 @@ class SwiGluTask {
   }
 
  private:
+  // Whole vectors of elements in both widths.
   static constexpr uint32_t kElements =
-      RoundDown(kUbBytes / (3 * 2 * sizeof(T) + 2 * sizeof(float)), 16 * kFractal);
+      kUbBytes / (3 * 2 * sizeof(T) + 2 * sizeof(float)) / (16 * kFractal) * (16 * kFractal);
   static constexpr uint32_t kNarrow = kElements * sizeof(T);  // bytes
   static constexpr uint32_t kWide = kElements * sizeof(float);
   static_assert(6 * kNarrow + 2 * kWide <= kUbBytes, "UB");

@@ -23,15 +23,11 @@ struct Rows {
   uint32_t count;
 };
 
-__aicore__ inline constexpr uint32_t CeilDiv(uint32_t n, uint32_t d) { return (n + d - 1) / d; }
-__aicore__ inline constexpr uint32_t RoundUp(uint32_t n, uint32_t unit) {
-  return CeilDiv(n, unit) * unit;
-}
-__aicore__ inline constexpr uint32_t RoundDown(uint32_t n, uint32_t unit) {
-  return n / unit * unit;
-}
-__aicore__ inline constexpr uint32_t Min(uint32_t a, uint32_t b) { return a < b ? a : b; }
-__aicore__ inline constexpr uint32_t Max(uint32_t a, uint32_t b) { return a < b ? b : a; }
+__aicore__ inline uint32_t CeilDiv(uint32_t n, uint32_t d) { return (n + d - 1) / d; }
+__aicore__ inline uint32_t RoundUp(uint32_t n, uint32_t unit) { return CeilDiv(n, unit) * unit; }
+__aicore__ inline uint32_t RoundDown(uint32_t n, uint32_t unit) { return n / unit * unit; }
+__aicore__ inline uint32_t Min(uint32_t a, uint32_t b) { return a < b ? a : b; }
+__aicore__ inline uint32_t Max(uint32_t a, uint32_t b) { return a < b ? b : a; }
 
 // Stops the core where a kernel's contract is broken: nothing is clipped or skipped.
 __aicore__ inline void Require(bool holds) {
