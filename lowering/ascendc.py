@@ -7,9 +7,10 @@ from typing import IO
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir.affine import AffineConstantExpr
 from xdsl.utils.target import Target
 
-from hpmoe_ir.dialects.region import GroupedRows, Region, SentRows, TokenRows, format_region
+from hpmoe_ir.dialects.region import GroupedRows, Region, SentRows, TokenRows
 from hpmoe_ir.dialects.tile import TasksOp, buffer_type, route_type
 from hpmoe_ir.kernels import Kernel, TileOperand
 from hpmoe_ir.lowering.program import LoweredProgram, LoweringError, lowered_program
@@ -193,7 +194,7 @@ def _tiles(
     names: list[str] = []
     for i, (region, operand) in enumerate(zip(regions, operands, strict=True)):
         element, tile = body.tile(region)
-        body.lines.append(f"// {stem}s {format_region(region, body.family.dim_names)}")
+        body.lines.append(f"// {operand.name}: {stem}s @{region.buffer}")
         body.lines.append(f"const hpmoe::Tile<{element}> {stem}{i} = {tile};")
         names.append(f"{stem}{i}")
         expected = {"i32": "int32_t", "f32": "float", "activation": None}[operand.element]
@@ -232,7 +233,12 @@ class _Call:
         options = family.int_options
         arguments += [str(options[o]) for o in self.kernel.options]
         template = f"<{', '.join(arguments)}>" if arguments else ""
-        scalars = [self.body.index(s.data) for s in family.scalars]
+        scalars = [
+            self.body.constant(s.data.value, f"Argument{i}")
+            if isinstance(s.data, AffineConstantExpr)
+            else self.body.index(s.data)
+            for i, s in enumerate(family.scalars)
+        ]
         return f"{self.kernel.function}{template}({', '.join([*tiles, *scalars])});"
 
     def _activation(self) -> str:

@@ -85,11 +85,8 @@ class TaskBody:
         return f"k{camel(self.family.sym_name.data)}"
 
     def constant(self, value: int, what: str) -> str:
-        """C++ for a number that comes from a shape: 0 and 1 as they are, others from the table.
-
-        `what` names it among the family's numbers, whatever its value.
-        """
-        return str(value) if value in (0, 1) else self.sizes.word(f"{self.prefix}{what}", value)
+        """C++ for a number that comes from a shape, named `what` among the family's numbers."""
+        return self.sizes.word(f"{self.prefix}{what}", value)
 
     def index(self, expr: AffineExpr) -> str:
         """C++ for an index expression; all of its values are non-negative."""
@@ -183,8 +180,6 @@ class TaskBody:
 
     def _group_bounds(self, selector: GroupedRows) -> tuple[str, str]:
         group = self._operand(selector.group)
-        if selector.groups == self.program.ranks:
-            return group, f"{group} + 1"
         groups = self.constant(selector.groups, "Groups")
         return (
             f"{group} * env.Ranks() / {groups}",
