@@ -52,10 +52,8 @@ class RouteBuilder {
 
   // total[x]: rows that all ranks send to x; before[x]: those of lower ranks than this one.
   __aicore__ inline void SumCounts() {
-    Tile<int32_t> sent = {counts_.data, rank_, experts_, counts_.pitch, 0};
-    SumRows(before_, piece_, sent);
-    sent.rows = ranks_;
-    SumRows(total_, piece_, sent);
+    const Tile<int32_t> sent = {counts_.data, ranks_, experts_, counts_.pitch, 0};
+    SumRowsAround(before_, total_, piece_, sent, rank_);
   }
 
   // Fills in the header where some rank would receive more rows than it has room for.

@@ -28,10 +28,7 @@ class TokenPlacer {
   // this expert's pairs of earlier chunks.
   __aicore__ inline void Start(const Tile<int32_t>& chunk_counts, uint32_t b) {
     const AscendC::LocalTensor<int32_t> piece = Ub<int32_t>(kRuns, kRunsWords);
-    Tile<int32_t> earlier = chunk_counts;
-    earlier.rows = b;
-    SumRows(earlier_, piece, earlier);
-    SumRows(next_, piece, chunk_counts);
+    SumRowsAround(earlier_, next_, piece, chunk_counts, b);
     int32_t before = 0;
     for (uint32_t x = 0; x < experts_; ++x) {
       const int32_t total = next_.GetValue(x);

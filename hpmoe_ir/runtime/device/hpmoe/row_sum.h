@@ -35,6 +35,19 @@ __aicore__ inline void SumRows(const AscendC::LocalTensor<int32_t>& sum,
   Handover<AscendC::HardEvent::V_S>();
 }
 
+// Sums the rows before row `at` into `before` and all rows into `total`, reading each row once.
+__aicore__ inline void SumRowsAround(const AscendC::LocalTensor<int32_t>& before,
+                                     const AscendC::LocalTensor<int32_t>& total,
+                                     const AscendC::LocalTensor<int32_t>& piece,
+                                     const Tile<int32_t>& matrix, uint32_t at) {
+  const Rows first = {0, at};
+  const Rows rest = {at, matrix.rows - at};
+  SumRows(before, piece, Slice(matrix.data, matrix.pitch, first, 0, matrix.cols));
+  SumRows(total, piece, Slice(matrix.data, matrix.pitch, rest, 0, matrix.cols));
+  AscendC::Add(total, total, before, static_cast<int32_t>(matrix.cols));
+  Handover<AscendC::HardEvent::V_S>();
+}
+
 }  // namespace hpmoe
 
 #endif  // HPMOE_ROW_SUM_H_
