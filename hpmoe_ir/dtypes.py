@@ -1,5 +1,4 @@
-"""
-Element types of tensors as NumPy sees them: bits, rounding and unit roundoff.
+"""Element types of tensors as NumPy sees them: bits, rounding and unit roundoff.
 
 NumPy has no bfloat16. Values are float32 arrays, raw memory is an unsigned integer array; the
 functions here convert between the two, rounding to nearest even like the hardware does.
@@ -48,8 +47,7 @@ def byte_size(dtype: Dtype) -> int:
 
 
 def unit_roundoff(dtype: Dtype) -> float:
-    """
-    Largest relative error of rounding a normal number to `dtype`: half a unit in the last
+    """Largest relative error of rounding a normal number to `dtype`: half a unit in the last
     place of 1."""
     return 2.0 ** -_SIGNIFICAND_BITS[dtype]
 
@@ -60,8 +58,7 @@ def underflow_error(dtype: Dtype) -> float:
 
 
 def to_bits(values: AnyFloats, dtype: Dtype) -> RawArray:
-    """
-    Raw memory of `values` rounded to `dtype`: uint16 for bf16 and f16, uint32, uint64.
+    """Raw memory of `values` rounded to `dtype`: uint16 for bf16 and f16, uint32, uint64.
 
     Same shape, row-major. Values go through float32 first unless `dtype` is f64.
     """
@@ -79,8 +76,7 @@ def to_bits(values: AnyFloats, dtype: Dtype) -> RawArray:
 
 
 def from_bits(raw: np.ndarray[Any, Any], dtype: Dtype) -> FloatArray:
-    """
-    The float32 values of raw memory (exact for bf16, f16, f32; rounded for f64).
+    """The float32 values of raw memory (exact for bf16, f16, f32; rounded for f64).
 
     `raw` may be of any integer type of the element's size, also uint8 with the last dimension
     counting bytes; the result has the shape counted in elements.

@@ -14,8 +14,7 @@ from hpmoe_ir.routing import RankRouting, RoutingSpec, generate_routing
 
 @dataclass(frozen=True)
 class LayerValues:
-    """
-    Inputs of one launch, all ranks. `x`, `w13`, `w2` are raw memory of `config.dtype`.
+    """Inputs of one launch, all ranks. `x`, `w13`, `w2` are raw memory of `config.dtype`.
 
     x[r]: [t_r, H]; routing[r]: ids and gates [t_r, K]; w13[r]: [L, H, 2I], the first half of the
     columns the gate and the second the up projection; w2[r]: [L, I, H].
@@ -40,8 +39,7 @@ def make_values(
     seed: int,
     launch: int = 1,
 ) -> LayerValues:
-    """
-    Values of launch number `launch` for `tokens[r]` tokens on each rank r.
+    """Values of launch number `launch` for `tokens[r]` tokens on each rank r.
 
     Tokens are standard normal; weights are scaled so that h, a and y are of order 1.
     Raises RoutingError where the routing does not fit the layer.

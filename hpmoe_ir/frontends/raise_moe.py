@@ -26,7 +26,7 @@ from hpmoe_ir.frontends.stand_in import (
     Value,
     Weights,
     WeightTable,
-    as_array,
+    constant,
     parameter,
 )
 from hpmoe_ir.frontends.stand_in_args import Args
@@ -134,7 +134,7 @@ class Trial:
                 values = self.values.get(operand)
                 return _OUTSIDE if values is None else values[rank]
             case Const(value):
-                return Exact(as_array(value)) if isinstance(value, np.ndarray) else value
+                return constant(value)
             case Many(items):
                 opened = tuple(self._operand(item, rank) for item in items)
                 return _OUTSIDE if any(item is _OUTSIDE for item in opened) else opened

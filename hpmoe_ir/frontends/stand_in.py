@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -118,9 +118,9 @@ Value: TypeAlias = Exact | Rows | Weights
 Operand: TypeAlias = Value | tuple["Operand", ...] | int | float | bool | str | None
 
 
-def as_array(value: object) -> Array:
-    """A constant of the graph as an array of exact values."""
-    return np.asarray(value)
+def constant(value: Any) -> Operand:
+    """A constant of the graph; arrays hold exact values."""
+    return Exact(cast(Array, value)) if isinstance(value, np.ndarray) else value
 
 
 def parameter(name: str, shape: tuple[int, ...], rank: int, table: WeightTable) -> Weights:
