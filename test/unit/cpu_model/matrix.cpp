@@ -48,8 +48,8 @@ __aicore__ inline void LoadB(LocalTensor<T> l0, LocalTensor<T> l1, uint32_t n, u
 }
 
 template <typename T, typename Out>
-__aicore__ inline void Product(GM_ADDR a, GM_ADDR b, GM_ADDR out, uint32_t m, uint32_t n,
-                               uint32_t k, bool a_transposed, bool b_transposed, bool halves) {
+__aicore__ inline void TileProduct(GM_ADDR a, GM_ADDR b, GM_ADDR out, uint32_t m, uint32_t n,
+                                   uint32_t k, bool a_transposed, bool b_transposed, bool halves) {
   LocalTensor<T> a1(TPosition::A1, 0, 64 * 1024);
   LocalTensor<T> b1(TPosition::B1, 128 * 1024, 64 * 1024);
   LocalTensor<T> a2(TPosition::A2, 0, 32 * 1024);
@@ -91,11 +91,11 @@ extern "C" __global__ __mix__(1, 2) __aicore__
     const bool b_transposed = mode & 2;
     const bool halves = mode & 4;
     if (mode & 8) {
-      Product<bfloat16_t, bfloat16_t>(a, b, out, m, n, k, a_transposed, b_transposed, halves);
+      TileProduct<bfloat16_t, bfloat16_t>(a, b, out, m, n, k, a_transposed, b_transposed, halves);
     } else if (mode & 16) {
-      Product<half, float>(a, b, out, m, n, k, a_transposed, b_transposed, halves);
+      TileProduct<half, float>(a, b, out, m, n, k, a_transposed, b_transposed, halves);
     } else {
-      Product<half, half>(a, b, out, m, n, k, a_transposed, b_transposed, halves);
+      TileProduct<half, half>(a, b, out, m, n, k, a_transposed, b_transposed, halves);
     }
   }
 }
