@@ -64,7 +64,7 @@ def _first_invalid(
     module: ModuleOp, error: DiagnosticException
 ) -> tuple[Operation, DiagnosticException]:
     """The operation whose own check fails; xDSL's exception doesn't carry it."""
-    for op in module.walk():
+    for op in module.walk(region_first=True):
         try:
             op.verify(verify_nested_ops=False)
         except VerifyException as found:

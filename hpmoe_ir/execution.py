@@ -62,10 +62,11 @@ def run_program(
     table: bytes,
     launches: Sequence[Sequence[RankInputs]],
     seed: int = 0,
+    read_back: tuple[str, ...] = (),
 ) -> list[list[dict[str, Raw]]]:
     """Outputs of `launches[n][r]` in the same order: raw arrays by output buffer.
 
-    Token rows of an output are as many as the rank brings. Raises DeviceFault with the tasks'
+    `read_back` adds the bytes of the workspace or the windows as the launch left them. Token rows of an output are as many as the rank brings. Raises DeviceFault with the tasks'
     names where the run fails, ExecutionError where inputs do not fit.
     """
     runs = [
@@ -83,6 +84,7 @@ def run_program(
             blocks=program.orders["aic"].core_count,
             machine=program.machine,
             seed=seed,
+            read_back=read_back,
         )
     except DeviceFault as fault:
         raise name_tasks(program, fault, len(launches)) from None
@@ -92,6 +94,7 @@ def run_program(
                 b.sym_name.data: _shaped(b, result[b.sym_name.data], inputs.tokens)
                 for b in program.in_space("output")
             }
+            | {name: result[name] for name in read_back}
             for result, inputs in zip(by_rank, launch, strict=True)
         ]
         for by_rank, launch in zip(results, launches, strict=True)
@@ -204,9 +207,7 @@ def _producers(program: LoweredProgram, event_name: str, index: int, rank: int) 
         points = family.coordinates()
         found: list[tuple[int, int]] = []
         for source in range(program.ranks):
-            flat = flat_events(
-                signal.index_exprs, event.extents, points, source, family.task_count
-            )
+            flat = flat_events(signal.index_exprs, event.extents, points, source, family.task_count)
             owner = source
             if signal.peer_expr is not None:
                 owner = evaluate_index(signal.peer_expr, points, source)

@@ -11,6 +11,7 @@ from hpmoe_ir.compiler import Compiled
 from hpmoe_ir.dialects import queue, tile
 from hpmoe_ir.dtypes import FloatArray, from_bits
 from hpmoe_ir.execution import RankInputs, Raw, run_program
+from hpmoe_ir.first_wrong_task import first_wrong_task
 from hpmoe_ir.frontends.build_layer import ARGUMENTS
 from hpmoe_ir.interpreter.module import run_module
 from hpmoe_ir.interpreter.tasks import ProgramRun
@@ -80,6 +81,31 @@ def _arguments(compiled: Compiled, arrays: dict[str, Array]) -> dict[str, Array]
     return dict(zip(names, (arrays[a] for a in ARGUMENTS), strict=True))
 
 
+def _raw_inputs(compiled: Compiled, values: LayerValues) -> list[RankInputs]:
+    return [
+        RankInputs(_arguments(compiled, rank_arrays(values, r)), values.tokens[r])
+        for r in range(values.config.ranks)
+    ]
+
+
+def _float_inputs(compiled: Compiled, values: LayerValues) -> list[dict[str, Array]]:
+    return [_arguments(compiled, _floats(values, r)) for r in range(values.config.ranks)]
+
+
+def explain(
+    compiled: Compiled, launches: Sequence[LayerValues], seed: int, executable: Path
+) -> str:
+    """The first task of the last launch that the generated code got wrong; empty if none."""
+    return first_wrong_task(
+        compiled,
+        launches,
+        [_raw_inputs(compiled, values) for values in launches],
+        [_float_inputs(compiled, values) for values in launches],
+        seed,
+        executable,
+    )
+
+
 def _output(compiled: Compiled) -> str:
     return compiled.program.in_space("output")[0].sym_name.data
 
@@ -93,8 +119,7 @@ def _run_tasks(
     run = ProgramRun(programs[0], seed)
     results: list[list[FloatArray]] = []
     for values in launches:
-        inputs = [_arguments(compiled, _floats(values, r)) for r in range(run.ranks)]
-        outputs = run.launch(inputs)
+        outputs = run.launch(_float_inputs(compiled, values))
         _check_status([o["status"] for o in outputs])
         name = _output(compiled)
         results.append([o[name][:t] for o, t in zip(outputs, values.tokens, strict=True)])
@@ -104,13 +129,7 @@ def _run_tasks(
 def _run_code(
     compiled: Compiled, launches: Sequence[LayerValues], seed: int, executable: Path
 ) -> list[list[FloatArray]]:
-    inputs = [
-        [
-            RankInputs(_arguments(compiled, rank_arrays(values, r)), values.tokens[r])
-            for r in range(values.config.ranks)
-        ]
-        for values in launches
-    ]
+    inputs = [_raw_inputs(compiled, values) for values in launches]
     results = run_program(compiled.program, executable, compiled.table, inputs, seed)
     for outputs in results:
         _check_status([o["status"] for o in outputs])

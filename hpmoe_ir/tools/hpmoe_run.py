@@ -73,6 +73,7 @@ class _Runner:
     def __init__(self, args: argparse.Namespace, progress: Progress) -> None:
         self.args = args
         self.progress = progress
+        self.executable: Path | None = None
 
     def run(self) -> int:
         from hpmoe_ir.graph_layer import graph_layer
@@ -156,7 +157,7 @@ class _Runner:
         try:
             if args.level == "code":
                 self.progress("building the device source for the CPU model")
-                executable = build_program(compiled.program, compiled.source)
+                executable = self.executable = build_program(compiled.program, compiled.source)
             first: list[list[FloatArray]] | None = None
             for i in range(args.interleavings):
                 seed = args.seed + i
@@ -167,7 +168,7 @@ class _Runner:
                     raise InputError(f"interleaving with seed {seed}: {e}") from e
                 if first is None:
                     first = found
-                self._compare_bits(first, found, seed)
+                self._compare_bits(compiled, launches, first, found, seed)
         except (CapacityError, CompilerMissing, CompileError) as e:
             raise InputError(str(e)) from e
         assert first is not None
@@ -179,15 +180,36 @@ class _Runner:
         return first
 
     def _compare_bits(
-        self, first: list[list[FloatArray]], found: list[list[FloatArray]], seed: int
+        self,
+        compiled: Compiled,
+        launches: Sequence[LayerValues],
+        first: list[list[FloatArray]],
+        found: list[list[FloatArray]],
+        seed: int,
     ) -> None:
         for launch, (a, b) in enumerate(zip(first, found, strict=True)):
             for rank, (x, y) in enumerate(zip(a, b, strict=True)):
                 if x.tobytes() != y.tobytes():
+                    why = self._first_wrong_task(compiled, launches[: launch + 1], seed)
+                    why = why or self._first_wrong_task(
+                        compiled, launches[: launch + 1], self.args.seed
+                    )
                     raise InputError(
                         f"interleaving with seed {seed}: launch {launch + 1}: rank {rank} has "
-                        f"other bits than with seed {self.args.seed}"
+                        f"other bits than with seed {self.args.seed}{why}"
                     )
+
+    def _first_wrong_task(
+        self, compiled: Compiled, launches: Sequence[LayerValues], seed: int
+    ) -> str:
+        """A further line for a message about a wrong result of the generated code."""
+        from hpmoe_ir.run_levels import explain
+
+        if self.executable is None:
+            return ""
+        self.progress("looking for the first wrong task")
+        why = explain(compiled, launches, seed, self.executable)
+        return f"\n  {why}" if why else ""
 
     def _check(
         self,
@@ -222,7 +244,8 @@ class _Runner:
         ):
             result = compare(output, reference, tolerance(values))
             if not result.passed:
-                raise InputError(f"check failed: launch {number}: {result}, against {name}")
+                why = self._first_wrong_task(compiled, launches[:number], self.args.seed)
+                raise InputError(f"check failed: launch {number}: {result}, against {name}{why}")
             if worst is None or result.largest_ratio > worst.largest_ratio:
                 worst = result
         self._say(f"{'check':<9} passed against {name}: {worst}")

@@ -1,0 +1,149 @@
+#include "hpmoe_host/layer.h"
+
+#include <array>
+
+#include "hpmoe_host/failure.h"
+#include "shmem.h"
+
+namespace hpmoe_host {
+namespace {
+
+constexpr size_t kWindowAlignment = 512;  // what copies between devices are fastest with
+constexpr size_t kCounterLine = 64;
+constexpr size_t kStatusWords = 16;
+constexpr int32_t kNotWritten = -1;
+
+// Words of the status, and values of the first.
+enum StatusWord { kCode, kRank, kRows, kCapacity };
+enum StatusCode : int32_t { kStatusOk = 0, kStatusOverCapacity = 1 };
+
+void CheckCores(aclrtDevAttr attribute, const char* kind, int64_t needed) {
+  int32_t device = 0;
+  CheckAcl(aclrtGetDevice(&device), "aclrtGetDevice");
+  int64_t found = 0;
+  CheckAcl(aclrtGetDeviceInfo(static_cast<uint32_t>(device), attribute, &found),
+           "aclrtGetDeviceInfo of the number of " + std::string(kind) + " cores");
+  Require(found >= needed, "the task table needs " + std::to_string(needed) + " " + kind +
+                               " cores, device " + std::to_string(device) + " has " +
+                               std::to_string(found) + "; compile with its machine description");
+}
+
+// All cores of the kernel must run at the same time: a core that is not there is waited for
+// forever.
+void CheckDevice(const LayerPlan& plan) {
+  const int64_t blocks = plan.header[kBlocks];
+  CheckCores(ACL_DEV_ATTR_CUBE_CORE_NUM, "AIC", blocks);
+  CheckCores(ACL_DEV_ATTR_VECTOR_CORE_NUM, "AIV", 2 * blocks);
+}
+
+void CheckRanks(const LayerPlan& plan) {
+  const int status = aclshmemx_init_status();
+  Require(status == ACLSHMEM_STATUS_IS_INITIALIZED,
+          "the symmetric memory is not initialised, aclshmemx_init_status says " +
+              std::to_string(status));
+  const int ranks = aclshmem_n_pes();
+  Require(ranks == static_cast<int>(plan.header[kRanks]),
+          "compiled for " + std::to_string(plan.header[kRanks]) +
+              " ranks, the symmetric memory has " + std::to_string(ranks));
+}
+
+}  // namespace
+
+Layer::Layer(const LayerPlan& plan, const void* table, size_t table_bytes) try : plan_(plan) {
+  // All that one rank can find out alone comes before what all ranks do together.
+  CheckTable(table, table_bytes, plan.header);
+  CheckDevice(plan);
+  CheckRanks(plan);
+  table_ = DeviceMemory(table_bytes, "the task table");
+  table_.Upload(table, table_bytes, "the task table");
+  workspace_ = DeviceMemory(plan.workspace_bytes, "the workspace");
+  std::array<int32_t, kStatusWords> unwritten;
+  unwritten.fill(kNotWritten);
+  status_ = DeviceMemory(sizeof(unwritten), "the status");
+  status_.Upload(unwritten.data(), sizeof(unwritten), "the status");
+  windows_.Allocate(kWindowAlignment, plan.window_bytes, "the windows");
+  const size_t counter_bytes = plan.header[kEvents] * kCounterLine;
+  if (counter_bytes != 0) {
+    void* counters = static_cast<uint8_t*>(windows_.address()) + plan.header[kCounters];
+    CheckAcl(aclrtMemset(counters, counter_bytes, 0, counter_bytes), "aclrtMemset of the counters");
+  }
+  // A rank may signal as soon as it has left this barrier.
+  aclshmem_barrier_all();
+} catch (const Failure& failure) {
+  throw Failure(std::string(plan.name) + ": " + failure.what());
+}
+
+void Layer::Launch(std::initializer_list<Argument> arguments, uint32_t tokens,
+                   const std::function<void(const KernelCall&)>& enqueue) {
+  Require(broken_.empty(), Prefixed("can't be launched any more, since " + broken_));
+  Require(tokens <= plan_.tokens, Prefixed("expected at most " + std::to_string(plan_.tokens) +
+                                           " tokens, found " + std::to_string(tokens)));
+  for (const Argument& argument : arguments) {
+    Require(argument.address != nullptr || (argument.of_tokens && tokens == 0),
+            Prefixed(std::string(argument.name) +
+                     ": expected an address in device memory, found a null pointer"));
+  }
+  // An error that an earlier call left behind is not the launch's.
+  (void)aclrtGetLastError(ACL_RT_THREAD_LEVEL);
+  // Counts in modulo 2^32, as the counters do.
+  const uint32_t launch = launch_ + 1;
+  enqueue({plan_.header[kBlocks], status_.address(), table_.address(), workspace_.address(),
+           windows_.address(), tokens, launch});
+  try {
+    CheckAcl(aclrtGetLastError(ACL_RT_THREAD_LEVEL), "launch " + std::to_string(launch));
+  } catch (const Failure& failure) {
+    Break(failure.what());
+  }
+  launch_ = launch;
+}
+
+void Layer::CheckStatus(aclrtStream stream) {
+  Require(broken_.empty(), Prefixed("has no status, since " + broken_));
+  Require(launch_ != 0, Prefixed("has no status before the first launch"));
+  const std::string name = "launch " + std::to_string(launch_);
+  std::array<int32_t, kStatusWords> status;
+  try {
+    CheckAcl(aclrtSynchronizeStream(stream), "aclrtSynchronizeStream after " + name);
+    status_.Download(status.data(), sizeof(status), "the status");
+  } catch (const Failure& failure) {
+    Break(failure.what());
+  }
+  if (status[kCode] == kStatusOverCapacity) {
+    throw OverCapacity(Prefixed(name + ": rank " + std::to_string(status[kRank]) +
+                                " would receive " + std::to_string(status[kRows]) +
+                                " rows, its capacity is " + std::to_string(status[kCapacity]) +
+                                " rows; every rank stopped before anything was sent"));
+  }
+  if (status[kCode] != kStatusOk) {
+    Break(name + " wrote status " + std::to_string(status[kCode]) + ", expected 0 or 1");
+  }
+}
+
+void Layer::Close() {
+  std::string first;
+  const auto note = [&first](aclError error, const char* call) {
+    try {
+      CheckAcl(error, call);
+    } catch (const Failure& failure) {
+      if (first.empty()) first = failure.what();
+    }
+  };
+  // Neither this rank nor, once all ranks are here, any other writes into memory that is freed.
+  note(aclrtSynchronizeDevice(), "aclrtSynchronizeDevice");
+  windows_.Free();
+  note(status_.Free(), "aclrtFree of the status");
+  note(workspace_.Free(), "aclrtFree of the workspace");
+  note(table_.Free(), "aclrtFree of the task table");
+  if (!first.empty()) throw Failure(Prefixed(first));
+}
+
+void Layer::Break(const std::string& text) {
+  broken_ = text;
+  throw Failure(Prefixed(text));
+}
+
+std::string Layer::Prefixed(const std::string& text) const {
+  return std::string(plan_.name) + ": " + text;
+}
+
+}  // namespace hpmoe_host

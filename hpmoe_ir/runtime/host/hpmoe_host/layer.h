@@ -1,0 +1,69 @@
+// One compiled layer on this rank: its memory, its launches, its status.
+#ifndef HPMOE_HOST_LAYER_H_
+#define HPMOE_HOST_LAYER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <string>
+
+#include "acl/acl.h"
+#include "hpmoe_host/kernel_call.h"
+#include "hpmoe_host/memory.h"
+#include "hpmoe_host/table_image.h"
+
+namespace hpmoe_host {
+
+// What the compiler says of a layer.
+struct LayerPlan {
+  const char* name;
+  uint32_t tokens;  // most tokens of a rank
+  uint64_t workspace_bytes;
+  uint64_t window_bytes;
+  TableHeader header;  // of its task table
+};
+
+// One buffer of a launch, as the caller gave it.
+struct Argument {
+  const char* name;
+  const void* address;
+  bool of_tokens;  // has a row for each token, so none where there are no tokens
+};
+
+class Layer {
+ public:
+  // Checks the table and the device, allocates, and waits until all ranks have zeroed their
+  // counters. ACL and the symmetric memory are initialised before. Throws Failure.
+  Layer(const LayerPlan& plan, const void* table, size_t table_bytes);
+  Layer(const Layer&) = delete;
+  Layer& operator=(const Layer&) = delete;
+
+  // Has `enqueue` put the kernel's next launch into its stream. Throws Failure.
+  void Launch(std::initializer_list<Argument> arguments, uint32_t tokens,
+              const std::function<void(const KernelCall&)>& enqueue);
+
+  // Waits for the stream and reads what the last launch reported. Throws OverCapacity where a rank
+  // would have got more rows than it has room for, Failure where the launch went wrong.
+  void CheckStatus(aclrtStream stream);
+
+  // Waits for the device and frees everything, whatever fails. Throws the first Failure.
+  void Close();
+
+ private:
+  // A rank that went wrong can't take part in further launches: the others' counters have moved on.
+  [[noreturn]] void Break(const std::string& text);
+  std::string Prefixed(const std::string& text) const;
+
+  const LayerPlan& plan_;
+  DeviceMemory table_;
+  DeviceMemory workspace_;
+  DeviceMemory status_;
+  SymmetricMemory windows_;
+  uint32_t launch_ = 0;
+  std::string broken_;
+};
+
+}  // namespace hpmoe_host
+
+#endif  // HPMOE_HOST_LAYER_H_
