@@ -73,19 +73,19 @@ Layer::Layer(const LayerPlan& plan, const void* table, size_t table_bytes) try :
   throw Failure(std::string(plan.name) + ": " + failure.what());
 }
 
-void Layer::Launch(std::initializer_list<Argument> arguments, uint32_t tokens,
-                   const std::function<void(const KernelCall&)>& enqueue) {
+void Layer::LaunchBy(std::initializer_list<Argument> given, uint32_t tokens,
+                     const std::function<void(const KernelCall&)>& enqueue) {
   Require(broken_.empty(), Prefixed("can't be launched any more, since " + broken_));
   Require(tokens <= plan_.tokens, Prefixed("expected at most " + std::to_string(plan_.tokens) +
                                            " tokens, found " + std::to_string(tokens)));
-  for (const Argument& argument : arguments) {
+  for (const Argument& argument : given) {
     Require(argument.address != nullptr || (argument.of_tokens && tokens == 0),
             Prefixed(std::string(argument.name) +
                      ": expected an address in device memory, found a null pointer"));
   }
   // An error that an earlier call left behind is not the launch's.
   (void)aclrtGetLastError(ACL_RT_THREAD_LEVEL);
-  // Counts in modulo 2^32, as the counters do.
+  // Wraps around at 2^32, as the counters and what is compared with them do.
   const uint32_t launch = launch_ + 1;
   enqueue({plan_.header[kBlocks], status_.address(), table_.address(), workspace_.address(),
            windows_.address(), tokens, launch});

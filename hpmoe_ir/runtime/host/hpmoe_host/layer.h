@@ -39,9 +39,14 @@ class Layer {
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;
 
-  // Has `enqueue` put the kernel's next launch into its stream. Throws Failure.
-  void Launch(std::initializer_list<Argument> arguments, uint32_t tokens,
-              const std::function<void(const KernelCall&)>& enqueue);
+  // Has `enqueue` put the kernel's next launch into the stream. `given` are the buffers among the
+  // arguments, to be checked. Throws Failure.
+  template <typename Arguments>
+  void Launch(std::initializer_list<Argument> given, uint32_t tokens, const Arguments& arguments,
+              aclrtStream stream,
+              void (*enqueue)(const Arguments&, const KernelCall&, aclrtStream)) {
+    LaunchBy(given, tokens, [&](const KernelCall& call) { enqueue(arguments, call, stream); });
+  }
 
   // Waits for the stream and reads what the last launch reported. Throws OverCapacity where a rank
   // would have got more rows than it has room for, Failure where the launch went wrong.
@@ -51,6 +56,8 @@ class Layer {
   void Close();
 
  private:
+  void LaunchBy(std::initializer_list<Argument> given, uint32_t tokens,
+                const std::function<void(const KernelCall&)>& enqueue);
   // A rank that went wrong can't take part in further launches: the others' counters have moved on.
   [[noreturn]] void Break(const std::string& text);
   std::string Prefixed(const std::string& text) const;

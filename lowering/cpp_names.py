@@ -1,0 +1,31 @@
+"""Names of the IR that become names in C++."""
+
+from __future__ import annotations
+
+import re
+
+from hpmoe_ir.lowering.program import LoweringError
+
+KEYWORDS = frozenset(
+    """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
+    class compl const const_cast constexpr continue decltype default delete do double dynamic_cast
+    else enum explicit export extern false float for friend goto if inline int long mutable
+    namespace new noexcept not not_eq nullptr operator or or_eq private protected public register
+    reinterpret_cast return short signed sizeof static static_assert static_cast struct switch
+    template this thread_local throw true try typedef typeid typename union unsigned using virtual
+    void volatile wchar_t while xor xor_eq
+    main
+    """.split()
+)
+"""Keywords of C++17, and the one function that a program must have."""
+
+
+def check_cpp_name(name: str, target: str) -> str:
+    """`name`, where C++ can have it; raises LoweringError otherwise."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name in KEYWORDS:
+        raise LoweringError(
+            f"target {target}: @{name} becomes a name in C++, expected an identifier that is no "
+            "keyword"
+        )
+    return name
