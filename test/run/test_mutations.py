@@ -181,7 +181,9 @@ SOURCES = {
     "swiglu without its wait": Edit(
         "Swiglu", "env.Wait(env.Size(kMatmulDone)", "(void)(env.Size(kMatmulDone)"
     ),
-    "puts announced to the wrong rank": Edit("Dispatch", ", peer);\n", ", env.Rank());\n"),
+    "puts announced to the wrong rank": Edit(
+        "Dispatch", "+ env.Rank(), peer)", "+ env.Rank(), env.Rank())"
+    ),
     "a block of columns too far": Edit(
         "Matmul", "n * env.Size(kMatmulW13Block)", "(n + 1) * env.Size(kMatmulW13Block)"
     ),
