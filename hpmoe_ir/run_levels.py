@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from xdsl.utils.exceptions import InterpretationError
 
 from hpmoe_ir.compiler import Compiled
 from hpmoe_ir.dialects import queue, tile
@@ -72,7 +73,11 @@ def _run_graph(level: str, compiled: Compiled, values: LayerValues) -> list[Floa
     ranks = range(values.config.ranks)
     by_rank = [_floats(values, r) for r in ranks]
     args = [[by_rank[r][name] for r in ranks] for name in ARGUMENTS]
-    return run_module(compiled.modules[level], None, args)[0]
+    try:
+        return run_module(compiled.modules[level], None, args)[0]
+    except InterpretationError as e:
+        # The rest of xDSL's message is the whole module.
+        raise InterpretationError(str(e).splitlines()[0]) from None
 
 
 def _arguments(compiled: Compiled, arrays: dict[str, Array]) -> dict[str, Array]:

@@ -1,0 +1,172 @@
+"""The forward direction, whole: the generated code and every other level against MindSpore.
+
+Each case changes a few sizes of the small DeepSeek-V3 layer. The tolerance is the derived bound of
+`hpmoe_ir.tolerance` (docs/tolerance.md). The moe, comm, tile and queue levels round where the
+device does, so they are held to the same bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from xdsl.utils.exceptions import InterpretationError
+
+from hpmoe_ir.compiler import compile_module
+from hpmoe_ir.execution import build_program
+from hpmoe_ir.frontends.build_layer import layer_module
+from hpmoe_ir.frontends.presets import preset_layer
+from hpmoe_ir.layer import LayerConfig
+from hpmoe_ir.oracle import Oracle
+from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.routing import parse_routing
+from hpmoe_ir.run_levels import RUN_LEVELS, CapacityError, run_level
+from hpmoe_ir.source import make_context
+from hpmoe_ir.tolerance import compare, tolerance
+from hpmoe_ir.tools.hpmoe import main
+from hpmoe_ir.values import make_values
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Iterator[Oracle]:
+    """One MindSpore process for all cases."""
+    with Oracle() as running:
+        yield running
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is different from 4 ranks, top 2, 64 tokens a rank, bf16, zipf:1.2."""
+
+    name: str
+    sizes: dict[str, object] = field(default_factory=dict[str, object])
+    tokens: tuple[int, ...] = (64,)
+    """Tokens of each rank, or one number for all."""
+    routing: str = "zipf:1.2"
+    launches: int = 1
+    interleavings: int = 2
+    lowering: LowerMoePass = LowerMoePass()
+
+    def config(self) -> LayerConfig:
+        """The layer of the case."""
+        config = preset_layer("deepseek-v3-tiny")
+        return config.with_sizes(**{"tokens": max(self.tokens), **self.sizes})  # pyright: ignore[reportArgumentType]
+
+
+CASES = (
+    Case("4 ranks", interleavings=20),
+    Case("1 rank", {"ranks": 1}),
+    Case("2 ranks", {"ranks": 2}),
+    Case("8 ranks", {"ranks": 8}),
+    Case("16 ranks", {"ranks": 16}, tokens=(9,)),
+    Case("balanced", routing="balanced"),
+    Case("uniform", routing="uniform"),
+    Case("one expert", routing="one-expert"),
+    Case("one expert, top 1", {"top_k": 1}, routing="one-expert"),
+    Case("top 1", {"top_k": 1}),
+    Case("top 8", {"top_k": 8}),
+    Case("f16", {"dtype": "f16"}, launches=3),
+    Case("f16 on 8 ranks", {"dtype": "f16", "ranks": 8, "top_k": 8}, routing="uniform"),
+    Case("1 token", tokens=(1,)),
+    Case("7 tokens", tokens=(7,)),
+    Case("128 tokens", tokens=(128,)),
+    Case("129 tokens", tokens=(129,)),
+    Case("unequal tokens", tokens=(1, 129, 7, 64), launches=3),
+    Case("no tokens on one rank", tokens=(64, 0, 64, 7), launches=3),
+    Case("tokens on one rank only", tokens=(0, 0, 33, 0), routing="uniform"),
+    Case("three launches", launches=3, interleavings=5),
+    Case("odd widths", {"hidden": 80, "width": 48, "experts": 8}, tokens=(100,)),
+    Case("wider than a tile", {"hidden": 592, "width": 272, "experts": 4}, tokens=(150,)),
+    Case("one expert a rank", {"experts": 4}),
+    Case("as many rows as fit", {"capacity": 512}, routing="one-expert"),
+    Case(
+        "parts by rows, experts joined, operator order",
+        tokens=(129,),
+        lowering=LowerMoePass(
+            source_groups=1, row_chunks=3, granularity="expert", policy="operator-order"
+        ),
+    ),
+    Case(
+        "small tiles, groups that do not divide the ranks",
+        {"ranks": 8},
+        lowering=LowerMoePass(
+            source_groups=3,
+            row_chunks=2,
+            put_chunks=2,
+            task_cols=48,
+            tile_m=32,
+            tile_n=48,
+            tile_k=32,
+            rotate=False,
+            elide=False,
+        ),
+    ),
+    Case(
+        "each source a part, put by put",
+        tokens=(129,),
+        lowering=LowerMoePass(source_groups=4, row_chunks=2, put_chunks=2, tile_m=16, ahead=0),
+    ),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_all_levels_agree_with_mindspore(case: Case, oracle: Oracle) -> None:
+    config = case.config()
+    tokens = list(case.tokens) * (config.ranks if len(case.tokens) == 1 else 1)
+    routing = parse_routing(case.routing)
+    launches = [make_values(config, tokens, routing, 7, n + 1) for n in range(case.launches)]
+    references = [oracle.layer(values) for values in launches]
+    compiled = compile_module(make_context(), layer_module(config), case.lowering)
+    executable = build_program(compiled.program, compiled.source)
+    for level in RUN_LEVELS:
+        outputs = run_level(level, compiled, launches, 0, executable)
+        for values, output, reference in zip(launches, outputs, references, strict=True):
+            result = compare(output, reference, tolerance(values))
+            assert result.passed, f"{level}: {result}"
+    first = run_level("code", compiled, launches, 0, executable)
+    for seed in range(1, case.interleavings):
+        again = run_level("code", compiled, launches, seed, executable)
+        same = [
+            a.tobytes() == b.tobytes()
+            for x, y in zip(first, again, strict=True)
+            for a, b in zip(x, y, strict=True)
+        ]
+        assert all(same), f"seed {seed} has other bits"
+
+
+@pytest.mark.parametrize("level", RUN_LEVELS)
+def test_more_rows_than_the_capacity(level: str) -> None:
+    """Every rank stops before anything is sent, also where only one rank is over."""
+    config = preset_layer("deepseek-v3-tiny").with_sizes(capacity=500)
+    values = make_values(config, [64] * 4, parse_routing("one-expert"), 0)
+    compiled = compile_module(make_context(), layer_module(config), LowerMoePass())
+    executable = build_program(compiled.program, compiled.source)
+    kind = InterpretationError if level in ("moe", "comm") else CapacityError
+    with pytest.raises(kind, match=r"^rank 0\b.*(512.*500|500.*512).*$"):
+        run_level(level, compiled, [values], 0, executable)
+
+
+def test_a_launch_after_one_over_capacity() -> None:
+    """Counters are good for the next launch also when a launch sent nothing."""
+    config = preset_layer("deepseek-v3-tiny").with_sizes(capacity=500)
+    compiled = compile_module(make_context(), layer_module(config), LowerMoePass())
+    executable = build_program(compiled.program, compiled.source)
+    bad = make_values(config, [64] * 4, parse_routing("one-expert"), 0)
+    good = make_values(config, [64] * 4, parse_routing("balanced"), 0, 2)
+    with pytest.raises(CapacityError):
+        run_level("code", compiled, [good, bad, good], 0, executable)
+
+
+def test_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """The command of the demo, with a line for each stage."""
+    words = ["run", "--preset", "deepseek-v3-tiny", "--ranks", "4", "--routing", "zipf:1.2"]
+    with pytest.raises(SystemExit) as stop:
+        main([*words, "--check"])
+    assert stop.value.code == 0
+    out = capsys.readouterr().out
+    stages = [line.split()[0] for line in out.splitlines()]
+    assert stages == [
+        "layer", "routing", "moe", "comm", "tile", "queue", "code", "run", "check",
+    ]  # fmt: skip
+    assert "check     passed against MindSpore 2.10" in out
