@@ -19,12 +19,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from hpmoe_ir.diagnostics import InputError, RefusedError, location_of, one_line, verify_module
 from hpmoe_ir.lowering.ascendc import device_source
-
-
-def project_files(*_):
-    return {}
-
-
+from hpmoe_ir.lowering.host_project import project_files
 from hpmoe_ir.lowering.program import LoweredProgram, lowered_program
 from hpmoe_ir.lowering.task_table import task_table
 from hpmoe_ir.passes.level import level_of

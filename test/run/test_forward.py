@@ -46,7 +46,7 @@ class Case:
     routing: str = "zipf:1.2"
     launches: int = 1
     interleavings: int = 2
-    lowering: LowerMoePass = LowerMoePass()
+    lowering: LowerMoePass = field(default_factory=LowerMoePass)
 
     def config(self) -> LayerConfig:
         """The layer of the case."""

@@ -1,0 +1,92 @@
+"""Time and memory of `hpmoe compile` for a DeepSeek-V3 layer on 64 ranks, and how they grow.
+
+    python benchmarks/compile_time.py [--tokens N] [--repeat N]
+
+Compiles the layer with tilings of which each has twice the tasks of the one before, each in a
+process of its own, and prints seconds for each pass, the table's bytes a task, the peak memory and
+the ratio to the tiling before. Seconds are the least of the repetitions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from multiprocessing import get_context
+from pathlib import Path
+
+from hpmoe_ir.passes.lower_moe import LowerMoePass
+
+RANKS = 64
+TILINGS = tuple(
+    LowerMoePass(source_groups=RANKS, task_cols=256, row_chunks=n, put_chunks=n)
+    for n in (1, 2, 4, 8)
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One compilation."""
+
+    tasks: int
+    seconds: dict[str, float]
+    total: float
+    table_bytes: int
+    peak_mib: float
+
+
+def measure(lowering: LowerMoePass, tokens: int) -> Measured:
+    """Compiles once and writes all files, in this process."""
+    start = time.perf_counter()
+    from hpmoe_ir.compiler import compile_module, write_compiled
+    from hpmoe_ir.frontends.build_layer import layer_module
+    from hpmoe_ir.frontends.presets import preset_layer
+    from hpmoe_ir.source import make_context
+
+    module = layer_module(preset_layer("deepseek-v3", ranks=RANKS, tokens=tokens))
+    compiled = compile_module(make_context(), module, lowering)
+    writing = time.perf_counter()
+    with tempfile.TemporaryDirectory() as directory:
+        write_compiled(compiled, Path(directory))
+    end = time.perf_counter()
+    tasks = sum(f.task_count for f in compiled.program.families.values())
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    seconds = {**compiled.seconds, "writing": end - writing}
+    return Measured(tasks, seconds, end - start, len(compiled.table), peak)
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description="time and memory of hpmoe compile")
+    parser.add_argument("--tokens", type=int, default=4096)
+    parser.add_argument("--repeat", type=int, default=3)
+    args = parser.parse_args()
+    results: list[Measured] = []
+    for lowering in TILINGS:
+        runs: list[Measured] = []
+        for _ in range(args.repeat):
+            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+                runs.append(pool.submit(measure, lowering, args.tokens).result())
+        results.append(min(runs, key=lambda r: r.total))
+    print(f"deepseek-v3 on {RANKS} ranks, {args.tokens} tokens a rank, forward")
+    print(f"{'tasks a rank':24}" + "".join(f"{r.tasks:>12}" for r in results))
+    for name in results[0].seconds:
+        print(f"{name:24}" + "".join(f"{r.seconds[name]:>11.3f}s" for r in results))
+    print(f"{'total, with imports':24}" + "".join(f"{r.total:>11.3f}s" for r in results))
+    ratios = [b.total / a.total for a, b in pairwise(results)]
+    growth = [b.tasks / a.tasks for a, b in pairwise(results)]
+    print(f"{'time, to the one before':24}" + " " * 12 + "".join(f"{r:>12.2f}" for r in ratios))
+    print(f"{'tasks, to the one before':24}" + " " * 12 + "".join(f"{r:>12.2f}" for r in growth))
+    print(
+        f"{'table, bytes a task':24}"
+        + "".join(f"{r.table_bytes / r.tasks:>12.2f}" for r in results)
+    )
+    print(f"{'peak memory':24}" + "".join(f"{r.peak_mib:>8.0f} MiB" for r in results))
+
+
+if __name__ == "__main__":
+    main()
