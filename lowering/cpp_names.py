@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-from hpmoe_ir.lowering.program import LoweringError
+from xdsl.ir import Operation
+
+from hpmoe_ir.diagnostics import refuse
 
 KEYWORDS = frozenset(
     """
@@ -21,11 +23,11 @@ KEYWORDS = frozenset(
 """Keywords of C++17, and the one function that a program must have."""
 
 
-def check_cpp_name(name: str, target: str) -> str:
-    """`name`, where C++ can have it; raises LoweringError otherwise."""
+def check_cpp_name(op: Operation, name: str, target: str) -> None:
+    """Refuses `op` where C++ can't have its name."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name in KEYWORDS:
-        raise LoweringError(
-            f"target {target}: @{name} becomes a name in C++, expected an identifier that is no "
-            "keyword"
+        refuse(
+            op,
+            f"target {target}: the name becomes one in C++: expected an identifier that is no "
+            f"keyword, found '{name}'",
         )
-    return name

@@ -44,7 +44,8 @@ def commented(pairs: Sequence[tuple[str, str]], indent: str) -> str:
 def function(head: str, statement: str) -> str:
     """A function of one statement, on one line where it fits."""
     line = f"{head} {{ {statement} }}"
-    return line if len(line) <= COLUMNS else f"{head} {{\n  {statement}\n}}"
+    indent = " " * (len(head) - len(head.lstrip()))
+    return line if len(line) <= COLUMNS else f"{head} {{\n{indent}  {statement}\n{indent}}}"
 
 
 def assigned(head: str, value: str) -> str:

@@ -13,7 +13,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.target import Target
 
-from hpmoe_ir.lowering.cpp_text import comment, commented, listed
+from hpmoe_ir.lowering.cpp_text import comment, commented, function, listed
 from hpmoe_ir.lowering.host_plan import HostPlan, host_plan
 from hpmoe_ir.lowering.program import lowered_program
 from hpmoe_ir.lowering.task_table import HEADER, task_table
@@ -74,7 +74,8 @@ typedef struct {name}_handle {name}_handle;
 enum {{
   {name}_ok = 0,
   {name}_failed = 1,
-  {name}_over_capacity = 2,  // a rank would have received more rows than it has room for
+  // A rank would have received more rows than it has room for.
+  {name}_over_capacity = 2,
 }};
 
 // Device memory of one launch, all of this rank. Rows of tokens are as many as the rank brings.
@@ -153,6 +154,10 @@ def host_source(plan: HostPlan) -> str:
         f'            {{"{a.name}", arguments->{a.name}, {"true" if a.of_tokens else "false"}}},'
         for a in plan.arguments
     )
+    error = function(f"const char* {name}_error(void)", "return hpmoe_host::LastError().c_str();")
+    symmetric = function(
+        f"uint64_t {name}_symmetric_bytes(void)", "return kPlan.window_bytes + kAlignment;"
+    )
     return f"""\
 #include "host.h"
 
@@ -182,7 +187,7 @@ struct {name}_handle : hpmoe_host::Layer {{
 
 {_create(name)} {{
   return hpmoe_host::Guarded([&] {{
-    hpmoe_host::Require(handle != nullptr, "{name}_create: handle: found a null pointer");
+{_not_null(name, "create", "handle")}
     *handle = nullptr;
     *handle = new {name}_handle(kPlan, table, table_bytes);
   }});
@@ -190,8 +195,8 @@ struct {name}_handle : hpmoe_host::Layer {{
 
 {_launch(name)} {{
   return hpmoe_host::Guarded([&] {{
-    hpmoe_host::Require(handle != nullptr, "{name}_launch: handle: found a null pointer");
-    hpmoe_host::Require(arguments != nullptr, "{name}_launch: arguments: found a null pointer");
+{_not_null(name, "launch", "handle")}
+{_not_null(name, "launch", "arguments")}
     handle->Launch(
         {{
 {given}
@@ -202,7 +207,7 @@ struct {name}_handle : hpmoe_host::Layer {{
 
 int {name}_status({name}_handle* handle, aclrtStream stream) {{
   return hpmoe_host::Guarded([&] {{
-    hpmoe_host::Require(handle != nullptr, "{name}_status: handle: found a null pointer");
+{_not_null(name, "status", "handle")}
     handle->CheckStatus(stream);
   }});
 }}
@@ -215,7 +220,13 @@ int {name}_destroy({name}_handle* handle) {{
   return result;
 }}
 
-const char* {name}_error(void) {{ return hpmoe_host::LastError().c_str(); }}
+{error}
 
-uint64_t {name}_symmetric_bytes(void) {{ return kPlan.window_bytes + kAlignment; }}
+{symmetric}
 """
+
+
+def _not_null(name: str, call: str, what: str) -> str:
+    """A statement that refuses a null pointer."""
+    text = f'"{name}_{call}: {what}: found a null pointer"'
+    return listed("    hpmoe_host::Require(", [f"{what} != nullptr", text], ");")

@@ -20,9 +20,12 @@ def example_source(plan: HostPlan) -> str:
     fields = "\n".join(f"  arguments.{a.name} = {_m(a)}.address();" for a in plan.arguments)
     check = f"hpmoe_host::Require(result == {name}_ok, {name}_error());"
     downloads = "\n".join(_download(a) for a in outputs)
+    destroy = function(
+        f"  void operator()({name}_handle* handle) const", f"(void){name}_destroy(handle);"
+    )
     tokens = "" if first else "  const uint32_t tokens = 0;\n"
     return f"""\
-// Runs one launch of @{name} on this rank, as an example of host.h: see README.txt.
+// Runs one launch of @{name} on this rank: an example of host.h, see README.txt.
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -45,7 +48,7 @@ using hpmoe_host::DeviceMemory;
 {function("void Check(int result)", check)}
 
 struct Destroy {{
-  void operator()({name}_handle* handle) const {{ (void){name}_destroy(handle); }}
+{destroy}
 }};
 
 void Run(const hpmoe_host::RunOptions& options, const std::string& folder) {{

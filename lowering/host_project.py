@@ -22,7 +22,7 @@ def project_files(
     """The files of the project by relative name, the same for the same program.
 
     `device_source` and `table` are what the targets `ascendc` and `task-table` make of it. Raises
-    LoweringError where the program can't have a host side.
+    RefusedError where the program can't have a host side.
     """
     plan = host_plan(program, table)
     host = _headers(RUNTIME / "host", "hpmoe_host")
