@@ -127,6 +127,10 @@ set(SHMEM_ROOT "$ENV{{SHMEM_HOME_PATH}}/shmem" CACHE PATH
   "Installed symmetric-memory library: the folder with include, src and lib")
 set(ASCEND_ROOT "$ENV{{ASCEND_HOME_PATH}}" CACHE PATH "CANN toolkit")
 
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
 find_package(ASC REQUIRED)
 project(hpmoe_{name} LANGUAGES ASC CXX)
 
@@ -139,9 +143,6 @@ endforeach()
 set(CMAKE_CXX_STANDARD 17)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
-if(NOT CMAKE_BUILD_TYPE)
-  set(CMAKE_BUILD_TYPE Release)
-endif()
 
 # The layer: C interface in host.h. Apart from the numbers in host.cpp and table.bin, layers of one
 # structure have the same files.
