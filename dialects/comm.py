@@ -28,11 +28,13 @@ before: a window that is written after that wait needs one copy, the counts them
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import StringAttr, TensorType, UnitAttr, i32
 from xdsl.dialects.utils.enum_attribute import EnumAttribute
 from xdsl.ir import (
+    Attribute,
     Dialect,
     Operation,
     ParametrizedAttribute,
@@ -53,6 +55,8 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
 from xdsl.traits import MemoryAllocEffect, MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
@@ -92,6 +96,15 @@ class WindowType(ParametrizedAttribute, TypeAttribute):
 
     def __init__(self, content: AnyTensor):
         super().__init__(content)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            return [parser.parse_type()]
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_attribute(self.content)
 
 
 def window_content(value: SSAValue | Operation) -> AnyTensor:

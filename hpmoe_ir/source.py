@@ -16,6 +16,10 @@ from hpmoe_ir.diagnostics import InputError, one_line, verify_module
 
 OPERATION_NAME = re.compile(r"(?<![%#!.\w])[a-zA-Z_]\w*(\.\w+)+")
 
+STRING_OR_COMMENT = re.compile(
+    r'//[^\n]*|"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"|(?P<broken>")'
+)
+
 
 def make_context() -> Context:
     """A context that knows all dialects of xDSL and of this package, loaded when used."""
@@ -58,7 +62,7 @@ def parse_module(
     except UnicodeDecodeError as error:
         line = first_line + data.count(b"\n", 0, error.start)
         raise InputError("expected UTF-8 text, found other bytes", f"{name}:{line}") from error
-    parser = None
+    _check_strings(text, name, first_line)
     try:
         parser = LocatingParser(ctx, text, name, first_line)
         return parser.parse_module(implicit_module)
@@ -66,6 +70,22 @@ def parse_module(
         found = error.span.get_location()
         line = found.line + first_line - 1
         raise InputError(one_line(error.msg), f"{name}:{line}:{found.col}") from error
+
+
+def _check_strings(text: str, name: str, first_line: int) -> None:
+    """Refuses a string literal that doesn't end.
+
+    xDSL's lexer would look for its end in time exponential in its length.
+    """
+    for match in STRING_OR_COMMENT.finditer(text):
+        if match.group("broken"):
+            line = first_line + text.count("\n", 0, match.start())
+            column = match.start() - text.rfind("\n", 0, match.start())
+            raise InputError(
+                'expected a string that ends on its line, with no escapes but \\\\, \\", \\n, \\t '
+                "and two hexadecimal digits",
+                f"{name}:{line}:{column}",
+            )
 
 
 class LocatingParser(Parser):
@@ -84,7 +104,7 @@ class LocatingParser(Parser):
         start = self.pos
         try:
             op = super().parse_operation()
-        except VerifyException as error:
+        except (VerifyException, ValueError) as error:
             # Custom syntax checks types while it infers others; xDSL's message lacks the operation.
             name = OPERATION_NAME.search(self.lexer.input.content, start)
             prefix = f"{name.group()}: " if name else ""
@@ -102,12 +122,12 @@ class LocatingParser(Parser):
         start = self.pos
         try:
             return super().parse_optional_type()
-        except VerifyException as error:
+        except (VerifyException, ValueError) as error:
             self.raise_error(str(error), start, self.pos)
 
     def parse_optional_attribute(self) -> Attribute | None:
         start = self.pos
         try:
             return super().parse_optional_attribute()
-        except VerifyException as error:
+        except (VerifyException, ValueError) as error:
             self.raise_error(str(error), start, self.pos)

@@ -34,3 +34,20 @@ abc
 // An operation that ends too early, found by its own check.
 // CHECK-NEXT: syntax-invalid.mlir:[[# @LINE + 1]]:1: error: moe.swiglu: Expected 1 operand, but got 0
 "moe.swiglu"() : () -> ()
+
+// -----
+
+// A string without an end, of a length that a search with backtracking would never finish.
+// CHECK-NEXT: syntax-invalid.mlir:[[# @LINE + 1]]:18: error: expected a string that ends on its line, with no escapes but \\, \", \n, \t and two hexadecimal digits
+"test.op"() {a = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa} : () -> ()
+
+// -----
+
+// A number that the type of the attribute can't hold.
+// CHECK-NEXT: syntax-invalid.mlir:[[# @LINE + 1]]:18: error: Integer value 99999999999999999999 is out of range for type i64 which supports values in the range [-9223372036854775808, 18446744073709551616)
+"test.op"() {a = 99999999999999999999 : i64} : () -> ()
+
+// -----
+
+"test.op"() : () -> !comm.window
+// CHECK-NEXT: syntax-invalid.mlir:[[# @LINE + 1]]:1: error: '<' expected
