@@ -6,7 +6,10 @@
 #include <cstdio>
 #include <cstdlib>
 
-#if !defined(__x86_64__)
+// Switching by hand spares the system calls that ucontext makes each time.
+#if defined(__x86_64__) && !defined(CPU_MODEL_UCONTEXT)
+#define CPU_MODEL_ASM_SWITCH
+#else
 #include <ucontext.h>
 #endif
 
@@ -33,13 +36,13 @@ static void* NewStack() {
 
 Fiber::~Fiber() {
   if (stack_ != nullptr) munmap(stack_, kStackBytes + kGuardBytes);
-#if !defined(__x86_64__)
+#if !defined(CPU_MODEL_ASM_SWITCH)
   delete static_cast<ucontext_t*>(context_);
   delete static_cast<ucontext_t*>(caller_);
 #endif
 }
 
-#if defined(__x86_64__)
+#if defined(CPU_MODEL_ASM_SWITCH)
 
 // Saves the callee-saved registers and the stack pointer in *from, takes those of `to`.
 extern "C" void CpuModelSwitch(void** from, void* to);
