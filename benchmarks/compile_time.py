@@ -53,10 +53,11 @@ def measure(lowering: LowerMoePass, tokens: int) -> Measured:
     with tempfile.TemporaryDirectory() as directory:
         write_compiled(compiled, Path(directory))
     end = time.perf_counter()
-    tasks = sum(f.task_count for f in compiled.program.families.values())
+    kernel = compiled.forward
+    tasks = sum(f.task_count for f in kernel.program.families.values())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     seconds = {**compiled.seconds, "writing": end - writing}
-    return Measured(tasks, seconds, end - start, len(compiled.table), peak)
+    return Measured(tasks, seconds, end - start, len(kernel.table), peak)
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import DiagnosticException
 
 from hpmoe_ir.diagnostics import InputError, RefusedError, location_of, one_line, verify_module
+from hpmoe_ir.dialects.queue import ProgramOp
 from hpmoe_ir.lowering.ascendc import device_source
 from hpmoe_ir.lowering.host_project import project_files
 from hpmoe_ir.lowering.program import LoweredProgram, lowered_program
@@ -38,19 +39,32 @@ Progress = Callable[[str], None]
 """Told what begins now."""
 
 
-@dataclass
-class Compiled:
-    """A compiled layer: the IR of each level, the device source and the task table."""
+@dataclass(frozen=True)
+class CompiledKernel:
+    """What is generated for one direction."""
 
-    modules: dict[str, ModuleOp]
-    """By level; the tile level with its dependences and memory plan."""
     program: LoweredProgram
     source: str
     table: bytes
+
+
+@dataclass
+class Compiled:
+    """A compiled layer: the IR of each level, and for each direction source and task table."""
+
+    modules: dict[str, ModuleOp]
+    """By level; the tile level with its dependences and memory plan."""
+    kernels: dict[str, CompiledKernel]
+    """By the name of the program; the forward direction first."""
     pipeline: str
     """The passes that were run, as `hpmoe-opt -p` takes them."""
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     """Time of each pass and of lowering."""
+
+    @property
+    def forward(self) -> CompiledKernel:
+        """The kernel of the forward direction."""
+        return next(iter(self.kernels.values()))
 
 
 def compile_module(
@@ -83,12 +97,23 @@ def compile_module(
     start = time.perf_counter()
     progress("lowering")
     try:
-        program = lowered_program(modules["queue"], "ascendc")
-        source, table = device_source(program), task_table(program)
+        kernels = {
+            name: _kernel(lowered_program(modules["queue"], "ascendc", name))
+            for name in program_names(modules["queue"])
+        }
     except DiagnosticException as e:
         raise InputError(one_line(str(e))) from e
     seconds["lowering"] = time.perf_counter() - start
-    return Compiled(modules, program, source, table, str(lowering.pipeline_pass_spec()), seconds)
+    return Compiled(modules, kernels, str(lowering.pipeline_pass_spec()), seconds)
+
+
+def _kernel(program: LoweredProgram) -> CompiledKernel:
+    return CompiledKernel(program, device_source(program), task_table(program))
+
+
+def program_names(module: ModuleOp) -> list[str]:
+    """Names of the queue programs of a module, in order."""
+    return [op.sym_name.data for op in module.ops if isinstance(op, ProgramOp)]
 
 
 def module_text(module: ModuleOp) -> str:
@@ -100,19 +125,23 @@ def module_text(module: ModuleOp) -> str:
 
 def manifest(compiled: Compiled, files: Mapping[str, bytes]) -> dict[str, Any]:
     """What was compiled, from what, and the digest of each file. The same for the same input."""
-    program = compiled.program
+    programs = {name: kernel.program for name, kernel in compiled.kernels.items()}
     return {
         "hpmoe_ir": version("hpmoe-ir"),
-        "kernel": program.name,
-        "machine": program.machine.name,
         "pipeline": compiled.pipeline,
-        "ranks": program.ranks,
-        "tasks": {n: f.task_count for n, f in program.families.items()},
-        "events": program.event_count,
-        "workspace_bytes": program.workspace_bytes,
-        "window_bytes": program.window_bytes,
-        "table_bytes": len(compiled.table),
-        "kernels": sorted({f.kernel.data for f in program.families.values()}),
+        "kernels": {
+            name: {
+                "machine": program.machine.name,
+                "ranks": program.ranks,
+                "tasks": {n: f.task_count for n, f in program.families.items()},
+                "events": program.event_count,
+                "workspace_bytes": program.workspace_bytes,
+                "window_bytes": program.window_bytes,
+                "table_bytes": len(compiled.kernels[name].table),
+                "tile_kernels": sorted({f.kernel.data for f in program.families.values()}),
+            }
+            for name, program in programs.items()
+        },
         "files": {n: hashlib.sha256(data).hexdigest() for n, data in sorted(files.items())},
     }
 
@@ -122,10 +151,13 @@ def write_compiled(compiled: Compiled, directory: Path) -> None:
     files: dict[str, bytes] = {
         f"{level}.mlir": module_text(compiled.modules[level]).encode() for level in LEVELS
     }
-    files[DEVICE_FILE] = compiled.source.encode()
-    files[TABLE_FILE] = compiled.table
-    for name, text in project_files(compiled.program, compiled.source, compiled.table).items():
-        files[f"{HOST_DIR}/{name}"] = text if isinstance(text, bytes) else text.encode()
+    for name, kernel in compiled.kernels.items():
+        files[f"{name}/{DEVICE_FILE}"] = kernel.source.encode()
+        files[f"{name}/{TABLE_FILE}"] = kernel.table
+        project = project_files(kernel.program, kernel.source, kernel.table)
+        for path, text in project.items():
+            data = text if isinstance(text, bytes) else text.encode()
+            files[f"{name}/{HOST_DIR}/{path}"] = data
     content = json.dumps(manifest(compiled, files), indent=2) + "\n"
     files[MANIFEST_FILE] = content.encode()
     try:
@@ -164,21 +196,32 @@ def read_compiled(ctx: Context, directory: Path) -> tuple[Compiled, list[str]]:
         if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
             changed.append(name)
     modules = {level: read_module(ctx, directory / f"{level}.mlir") for level in LEVELS}
+    kernels: dict[str, CompiledKernel] = {}
+    for name in program_names(modules["queue"]):
+        try:
+            program = lowered_program(modules["queue"], "ascendc", name)
+        except DiagnosticException as e:
+            raise InputError(one_line(str(e)), str(directory / "queue.mlir")) from e
+        source = _read(directory / name / DEVICE_FILE)
+        table = _read(directory / name / TABLE_FILE)
+        try:
+            kernels[name] = CompiledKernel(program, source.decode(), table)
+        except UnicodeDecodeError as e:
+            raise InputError("expected UTF-8 text", str(directory / name / DEVICE_FILE)) from e
+    return Compiled(modules, kernels, pipeline), changed
+
+
+def _read(path: Path) -> bytes:
     try:
-        program = lowered_program(modules["queue"], "ascendc")
-    except DiagnosticException as e:
-        raise InputError(one_line(str(e)), str(directory / "queue.mlir")) from e
-    try:
-        source = (directory / DEVICE_FILE).read_text()
-    except UnicodeDecodeError as e:
-        raise InputError("expected UTF-8 text", str(directory / DEVICE_FILE)) from e
-    table = (directory / TABLE_FILE).read_bytes()
-    return Compiled(modules, program, source, table, pipeline), changed
+        return path.read_bytes()
+    except OSError as e:
+        raise InputError(f"can't read the file: {e.strerror}", str(path)) from e
 
 
 __all__ = [
     "LEVELS",
     "Compiled",
+    "CompiledKernel",
     "compile_module",
     "manifest",
     "module_text",

@@ -12,16 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from hpmoe_ir.compiler import Compiled
-from hpmoe_ir.dialects import queue
+from hpmoe_ir.compiler import CompiledKernel
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.region import Region
 from hpmoe_ir.dialects.tile import BufferOp, buffer_bytes, buffer_type, copy_bytes, element_bytes
 from hpmoe_ir.dtypes import Dtype, from_bits, unit_roundoff
-from hpmoe_ir.execution import Raw, RankInputs, run_program
+from hpmoe_ir.execution import RankInputs, Raw, run_program
 from hpmoe_ir.interpreter.memory import RankMemory, TaskMemory
 from hpmoe_ir.interpreter.tasks import ProgramRun
-from hpmoe_ir.values import LayerValues
 
 ROOM = 64
 """Units of roundoff, relative to the largest value of a tile, by which sums in another order may
@@ -29,27 +27,25 @@ differ. A wrong tile differs by far more."""
 
 
 def first_wrong_task(
-    compiled: Compiled,
-    launches: Sequence[LayerValues],
+    kernel: CompiledKernel,
+    dtype: Dtype,
     inputs: Sequence[Sequence[RankInputs]],
     floats: Sequence[Sequence[dict[str, np.ndarray[Any, Any]]]],
     seed: int,
     executable: Path,
 ) -> str:
-    """Names the first task whose writes in the last of `launches` differ from what they should be.
+    """Names the first task whose writes in the last launch differ from what they should be.
 
     `inputs` are the raw inputs of the launches and ranks, `floats` the same as values, by input
-    buffer. Empty where no task differs.
+    buffer; activations are of `dtype`. Empty where no task differs.
     """
-    program = compiled.program
-    op = next(o for o in compiled.modules["queue"].ops if isinstance(o, queue.ProgramOp))
-    expected = ProgramRun(op, seed)
+    program = kernel.program
+    expected = ProgramRun(program.op, seed)
     for values in floats:
         expected.launch(values)
     results = run_program(
-        program, executable, compiled.table, inputs, seed, read_back=("workspace", "windows")
+        program, executable, kernel.table, inputs, seed, read_back=("workspace", "windows")
     )[-1]
-    dtype = launches[0].config.dtype
     found = [
         _found_memory(memory, results[rank], dtype) for rank, memory in enumerate(expected.memory)
     ]

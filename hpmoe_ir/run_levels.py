@@ -1,27 +1,31 @@
-"""Runs a compiled layer at any of its levels, on the same values."""
+"""Runs one direction of a compiled layer at any of its levels, on the same values."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
+from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import InterpretationError
 
-from hpmoe_ir.compiler import Compiled
+from hpmoe_ir.compiler import Compiled, CompiledKernel
 from hpmoe_ir.dialects import queue, tile
-from hpmoe_ir.dtypes import FloatArray, from_bits
+from hpmoe_ir.dialects.tile import BufferOp, buffer_type
+from hpmoe_ir.dtypes import Dtype, from_bits, to_bits
 from hpmoe_ir.execution import RankInputs, Raw, run_program
 from hpmoe_ir.first_wrong_task import first_wrong_task
-from hpmoe_ir.frontends.build_layer import ARGUMENTS
 from hpmoe_ir.interpreter.module import run_module
 from hpmoe_ir.interpreter.tasks import ProgramRun
 from hpmoe_ir.interpreter.values import Array
 from hpmoe_ir.route_layout import STATUS_OK
-from hpmoe_ir.values import LayerValues
 
 RUN_LEVELS = ("moe", "comm", "tile", "queue", "code")
 """Levels that can be run, from the graph down."""
+
+Values: TypeAlias = Mapping[str, Array]
+"""Arrays of one rank by name: int32 ids, float32 values that their element type can hold."""
 
 
 class CapacityError(RuntimeError):
@@ -31,119 +35,124 @@ class CapacityError(RuntimeError):
 def run_level(
     level: str,
     compiled: Compiled,
-    launches: Sequence[LayerValues],
+    function: str,
+    launches: Sequence[Sequence[Values]],
     seed: int = 0,
     executable: Path | None = None,
-) -> list[list[FloatArray]]:
-    """Outputs of each launch and rank, float32 [t_r, H].
+) -> list[list[dict[str, Array]]]:
+    """Results of `function` for each launch and rank, by name.
 
-    `executable` is what `build_program` made, for the level `code`. Raises DeviceFault,
-    InterpretationError or CapacityError.
+    `launches[n][r]` has an array for each argument. Arrays of rows have as many as there are;
+    saved rows may come at their capacity. `executable` is what `build_program` made, for the level
+    `code`. Raises DeviceFault, InterpretationError or CapacityError.
     """
     if level in ("moe", "comm"):
-        return [_run_graph(level, compiled, values) for values in launches]
+        return [_run_graph(level, compiled, function, values) for values in launches]
+    kernel = compiled.kernels[function]
     if level in ("tile", "queue"):
-        return _run_tasks(level, compiled, launches, seed)
+        return _run_tasks(level, compiled, function, launches, seed)
     assert level == "code", f"no level {level}"
     assert executable is not None
-    return _run_code(compiled, launches, seed, executable)
-
-
-def rank_arrays(values: LayerValues, rank: int) -> dict[str, Raw]:
-    """The raw inputs of one rank, by the name of the argument."""
-    arrays = (
-        values.x[rank],
-        values.routing[rank].ids,
-        values.routing[rank].gates,
-        values.w13[rank],
-        values.w2[rank],
-    )
-    return dict(zip(ARGUMENTS, arrays, strict=True))
-
-
-def _floats(values: LayerValues, rank: int) -> dict[str, Array]:
-    raw = rank_arrays(values, rank)
-    return {
-        name: from_bits(array, values.config.dtype) if array.dtype.itemsize == 2 else array
-        for name, array in raw.items()
-    }
-
-
-def _run_graph(level: str, compiled: Compiled, values: LayerValues) -> list[FloatArray]:
-    ranks = range(values.config.ranks)
-    by_rank = [_floats(values, r) for r in ranks]
-    args = [[by_rank[r][name] for r in ranks] for name in ARGUMENTS]
-    try:
-        return run_module(compiled.modules[level], None, args)[0]
-    except InterpretationError as e:
-        # The rest of xDSL's message is the whole module.
-        raise InterpretationError(str(e).splitlines()[0]) from None
-
-
-def _arguments(compiled: Compiled, arrays: dict[str, Array]) -> dict[str, Array]:
-    """Arrays by input buffer; buffers are in the order of the function's arguments."""
-    names = [b.sym_name.data for b in compiled.program.in_space("input")]
-    return dict(zip(names, (arrays[a] for a in ARGUMENTS), strict=True))
-
-
-def _raw_inputs(compiled: Compiled, values: LayerValues) -> list[RankInputs]:
-    return [
-        RankInputs(_arguments(compiled, rank_arrays(values, r)), values.tokens[r])
-        for r in range(values.config.ranks)
-    ]
-
-
-def _float_inputs(compiled: Compiled, values: LayerValues) -> list[dict[str, Array]]:
-    return [_arguments(compiled, _floats(values, r)) for r in range(values.config.ranks)]
+    inputs = [[rank_inputs(kernel, values) for values in launch] for launch in launches]
+    results = run_program(kernel.program, executable, kernel.table, inputs, seed)
+    return [_results(kernel, outputs) for outputs in results]
 
 
 def explain(
-    compiled: Compiled, launches: Sequence[LayerValues], seed: int, executable: Path
+    kernel: CompiledKernel,
+    dtype: Dtype,
+    launches: Sequence[Sequence[Values]],
+    seed: int,
+    executable: Path,
 ) -> str:
     """The first task of the last launch that the generated code got wrong; empty if none."""
-    return first_wrong_task(
-        compiled,
-        launches,
-        [_raw_inputs(compiled, values) for values in launches],
-        [_float_inputs(compiled, values) for values in launches],
-        seed,
-        executable,
+    inputs = [[rank_inputs(kernel, values) for values in launch] for launch in launches]
+    return first_wrong_task(kernel, dtype, inputs, launches, seed, executable)
+
+
+def rank_inputs(kernel: CompiledKernel, values: Values) -> RankInputs:
+    """The raw inputs of a kernel on one rank."""
+    buffers = kernel.program.in_space("input")
+    tokens = next(
+        len(values[b.sym_name.data]) for b in buffers if buffer_type(b).rows.data == "tokens"
     )
+    arrays = {b.sym_name.data: _raw(b, values[b.sym_name.data]) for b in buffers}
+    return RankInputs(arrays, tokens)
 
 
-def _output(compiled: Compiled) -> str:
-    return compiled.program.in_space("output")[0].sym_name.data
+def element_dtype(buffer: BufferOp) -> Dtype | None:
+    """Name of a buffer's float type, None for integers."""
+    text = str(buffer_type(buffer).element_type)
+    return {"bf16": "bf16", "f16": "f16", "f32": "f32"}.get(text)  # pyright: ignore[reportReturnType]
 
 
-def _run_tasks(
-    level: str, compiled: Compiled, launches: Sequence[LayerValues], seed: int
-) -> list[list[FloatArray]]:
-    programs = [
-        op for op in compiled.modules[level].ops if isinstance(op, tile.ProgramOp | queue.ProgramOp)
-    ]
-    run = ProgramRun(programs[0], seed)
-    results: list[list[FloatArray]] = []
-    for values in launches:
-        outputs = run.launch(_float_inputs(compiled, values))
-        _check_status([o["status"] for o in outputs])
-        name = _output(compiled)
-        results.append([o[name][:t] for o, t in zip(outputs, values.tokens, strict=True)])
+def _raw(buffer: BufferOp, values: Array) -> Raw:
+    dtype = element_dtype(buffer)
+    return values.astype(np.int32) if dtype is None else to_bits(values, dtype)
+
+
+def _results(
+    kernel: CompiledKernel, outputs: Sequence[Mapping[str, Raw]]
+) -> list[dict[str, Array]]:
+    _check_status([o["status"] for o in outputs])
+    results: list[dict[str, Array]] = []
+    for by_name in outputs:
+        result: dict[str, Array] = {}
+        for buffer in kernel.program.in_space("output"):
+            name, dtype = buffer.sym_name.data, element_dtype(buffer)
+            if dtype is not None:
+                result[name] = from_bits(by_name[name], dtype)
+        results.append(result)
     return results
 
 
-def _run_code(
-    compiled: Compiled, launches: Sequence[LayerValues], seed: int, executable: Path
-) -> list[list[FloatArray]]:
-    inputs = [_raw_inputs(compiled, values) for values in launches]
-    results = run_program(compiled.program, executable, compiled.table, inputs, seed)
-    for outputs in results:
-        _check_status([o["status"] for o in outputs])
-    name = _output(compiled)
-    dtype = launches[0].config.dtype
-    return [[from_bits(o[name], dtype) for o in outputs] for outputs in results]
+def _run_graph(
+    level: str, compiled: Compiled, name: str, launch: Sequence[Values]
+) -> list[dict[str, Array]]:
+    module = compiled.modules[level]
+    function = next(op for op in module.ops if isinstance(op, FuncOp) and op.sym_name.data == name)
+    names = [a.name_hint or f"arg{i}" for i, a in enumerate(function.args)]
+    args = [[values[n] for values in launch] for n in names]
+    try:
+        results = run_module(module, name, args)
+    except InterpretationError as e:
+        # The rest of xDSL's message is the whole module.
+        raise InterpretationError(str(e).splitlines()[0]) from None
+    outputs = [b.sym_name.data for b in compiled.kernels[name].program.in_space("output")]
+    return [
+        {output: result[r] for output, result in zip(outputs, results, strict=False)}
+        for r in range(len(launch))
+    ]
 
 
-def _check_status(status: Sequence[np.ndarray]) -> None:
+def _run_tasks(
+    level: str,
+    compiled: Compiled,
+    name: str,
+    launches: Sequence[Sequence[Values]],
+    seed: int,
+) -> list[list[dict[str, Array]]]:
+    program = next(
+        op
+        for op in compiled.modules[level].ops
+        if isinstance(op, tile.ProgramOp | queue.ProgramOp) and op.sym_name.data == name
+    )
+    run = ProgramRun(program, seed)
+    results: list[list[dict[str, Array]]] = []
+    for launch in launches:
+        outputs = run.launch(launch)
+        _check_status([o.pop("status") for o in outputs])
+        for memory, output in zip(run.memory, outputs, strict=True):
+            for buffer in memory.buffers.values():
+                if buffer.space.data == "output" and buffer.sym_name.data in output:
+                    key = buffer.sym_name.data
+                    if buffer_type(buffer).rows.data == "tokens":
+                        output[key] = output[key][: memory.tokens]
+        results.append(outputs)
+    return results
+
+
+def _check_status(status: Sequence[Array]) -> None:
     """Every rank must say the same; raises CapacityError where a rank is over its capacity."""
     words = np.stack([s[:4] for s in status]).astype(np.int64)
     if (words != words[0]).any():

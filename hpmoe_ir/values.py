@@ -17,7 +17,8 @@ class LayerValues:
     """Inputs of one launch, all ranks. `x`, `w13`, `w2` are raw memory of `config.dtype`.
 
     x[r]: [t_r, H]; routing[r]: ids and gates [t_r, K]; w13[r]: [L, H, 2I], the first half of the
-    columns the gate and the second the up projection; w2[r]: [L, I, H].
+    columns the gate and the second the up projection; w2[r]: [L, I, H]. dout[r]: [t_r, H], the
+    gradient of the output that the backward direction begins with.
     """
 
     config: LayerConfig
@@ -25,6 +26,7 @@ class LayerValues:
     routing: tuple[RankRouting, ...]
     w13: tuple[RawArray, ...]
     w2: tuple[RawArray, ...]
+    dout: tuple[RawArray, ...]
 
     @property
     def tokens(self) -> list[int]:
@@ -64,6 +66,7 @@ def make_values(
         w13=tuple(draw(1, r, (local, hidden, 2 * width), hidden**-0.5) for r in every),
         # silu(g) * u of two standard normals has a mean square of about 0.36.
         w2=tuple(draw(2, r, (local, width, hidden), (0.36 * width) ** -0.5) for r in every),
+        dout=tuple(draw(3, r, (tokens[r], hidden), 1.0) for r in every),
     )
 
 

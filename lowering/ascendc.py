@@ -29,8 +29,11 @@ class AscendCTarget(Target):
 
     name = "ascendc"
 
+    program: str = ""
+    """Which program, where the module has several."""
+
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
-        output.write(device_source(lowered_program(module, self.name)))
+        output.write(device_source(lowered_program(module, self.name, self.program)))
 
 
 @dataclass(frozen=True)

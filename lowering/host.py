@@ -29,8 +29,11 @@ class HostTarget(Target):
 
     name = "host"
 
+    program: str = ""
+    """Which program, where the module has several."""
+
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
-        program = lowered_program(module, self.name)
+        program = lowered_program(module, self.name, self.program)
         output.write(host_source(host_plan(program, task_table(program))))
 
 

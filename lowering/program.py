@@ -91,8 +91,8 @@ class LoweredProgram:
         return -(-max(ends, default=0) // 512) * 512
 
 
-def lowered_program(module: ModuleOp, target: str) -> LoweredProgram:
-    """The only program of a module, refused where something is still to be decided.
+def lowered_program(module: ModuleOp, target: str, name: str = "") -> LoweredProgram:
+    """The program `name` of a module, or the only one; refused where something is to be decided.
 
     Raises LoweringError naming what is missing and the pass that adds it.
     """
@@ -101,8 +101,17 @@ def lowered_program(module: ModuleOp, target: str) -> LoweredProgram:
         found = level_of(module)
         what = f"found {found[1].name} of the {found[0]} level" if found else "found none"
         raise LoweringError(f"target {target}: expected a queue.program, made by lower-moe; {what}")
+    names = [op.sym_name.data for op in programs]
+    if name:
+        programs = [op for op in programs if op.sym_name.data == name]
+        if not programs:
+            known = ", ".join(f"@{n}" for n in names)
+            raise LoweringError(f"target {target}: no queue.program @{name}; there are {known}")
     if len(programs) > 1:
-        raise LoweringError(f"target {target}: expected one queue.program, found {len(programs)}")
+        known = " or ".join(f"program={n}" for n in names)
+        raise LoweringError(
+            f"target {target}: {len(programs)} programs, name one of them by the option {known}"
+        )
     op = programs[0]
     program = LoweredProgram(
         op,
@@ -119,6 +128,12 @@ def lowered_program(module: ModuleOp, target: str) -> LoweredProgram:
             f"target {target}: @{program.name} has no orders; tasks that were expanded cannot be "
             "lowered"
         )
+    for core in TasksOp.CORES:
+        if core not in program.orders:
+            raise LoweringError(
+                f"target {target}: @{program.name} has no order for the {core} cores; run "
+                "assign-queues before it"
+            )
     for name, buffer in program.buffers.items():
         if buffer.space.data in ("workspace", "window") and buffer.offset is None:
             raise LoweringError(

@@ -72,8 +72,11 @@ class TaskTableTarget(BinaryTarget):
 
     name = "task-table"
 
+    program: str = ""
+    """Which program, where the module has several."""
+
     def encode(self, ctx: Context, module: ModuleOp) -> bytes:
-        return task_table(lowered_program(module, self.name))
+        return task_table(lowered_program(module, self.name, self.program))
 
 
 def task_table(program: LoweredProgram) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,10 +19,12 @@ from hpmoe_ir.tools.layer_options import (
 )
 
 if TYPE_CHECKING:
-    from hpmoe_ir.compiler import Compiled
-    from hpmoe_ir.dtypes import FloatArray
+    from hpmoe_ir.compiler import Compiled, CompiledKernel
+    from hpmoe_ir.dtypes import Dtype, FloatArray
     from hpmoe_ir.graph_layer import GraphLayer
+    from hpmoe_ir.interpreter.values import Array
     from hpmoe_ir.layer import LayerConfig
+    from hpmoe_ir.run_levels import Values
     from hpmoe_ir.tools.progress import Progress
     from hpmoe_ir.values import LayerValues
 
@@ -69,11 +72,27 @@ def run(args: argparse.Namespace) -> int:
         return _Runner(args, progress).run()
 
 
+@dataclass(frozen=True)
+class _FirstWrongTask:
+    """What it takes to find the task that made a result wrong."""
+
+    kernel: CompiledKernel
+    dtype: Dtype
+    launches: Sequence[Sequence[Values]]
+    executable: Path
+
+    def find(self, launch: int, seed: int) -> str:
+        """The first wrong task of a launch, empty if there is none."""
+        from hpmoe_ir.run_levels import explain
+
+        return explain(self.kernel, self.dtype, self.launches[: launch + 1], seed, self.executable)
+
+
 class _Runner:
     def __init__(self, args: argparse.Namespace, progress: Progress) -> None:
         self.args = args
         self.progress = progress
-        self.executable: Path | None = None
+        self.look: _FirstWrongTask | None = None
 
     def run(self) -> int:
         from hpmoe_ir.graph_layer import graph_layer
@@ -145,6 +164,21 @@ class _Runner:
         self, compiled: Compiled, launches: Sequence[LayerValues]
     ) -> list[list[FloatArray]]:
         """The outputs of each launch and rank, the same for all interleavings."""
+        from hpmoe_ir.directions import OUTPUT, forward_values
+
+        values = [forward_values(v) for v in launches]
+        dtype = launches[0].config.dtype
+        results = self._run_function(compiled, next(iter(compiled.kernels)), dtype, values)
+        return [[by_name[OUTPUT] for by_name in launch] for launch in results]
+
+    def _run_function(
+        self,
+        compiled: Compiled,
+        function: str,
+        dtype: Dtype,
+        launches: Sequence[Sequence[Values]],
+    ) -> list[list[dict[str, Array]]]:
+        """The results of a function for each launch and rank, the same for all interleavings."""
         from xdsl.utils.exceptions import InterpretationError
 
         from hpmoe_ir.execution import build_program
@@ -153,62 +187,60 @@ class _Runner:
         from hpmoe_ir.runtime.cpu_model import DeviceFault
 
         args = self.args
+        kernel = compiled.kernels[function]
+        self.look = None
         executable = None
         try:
             if args.level == "code":
-                self.progress("building the device source for the CPU model")
-                executable = self.executable = build_program(compiled.program, compiled.source)
-            first: list[list[FloatArray]] | None = None
+                self.progress(f"building @{function} for the CPU model")
+                executable = build_program(kernel.program, kernel.source)
+                self.look = _FirstWrongTask(kernel, dtype, launches, executable)
+            first: list[list[dict[str, Array]]] | None = None
             for i in range(args.interleavings):
                 seed = args.seed + i
-                self.progress(f"running interleaving {i + 1} of {args.interleavings}")
+                self.progress(f"@{function}: interleaving {i + 1} of {args.interleavings}")
                 try:
-                    found = run_level(args.level, compiled, launches, seed, executable)
+                    found = run_level(args.level, compiled, function, launches, seed, executable)
                 except (DeviceFault, InterpretationError) as e:
-                    raise InputError(f"interleaving with seed {seed}: {e}") from e
+                    raise InputError(f"@{function}: interleaving with seed {seed}: {e}") from e
                 if first is None:
                     first = found
-                self._compare_bits(compiled, launches, first, found, seed)
+                self._compare_bits(function, first, found, seed)
         except (CapacityError, CompilerMissing, CompileError) as e:
             raise InputError(str(e)) from e
         assert first is not None
         same = ", the same bits each time" if args.interleavings > 1 else ""
         self._say(
-            f"{'run':<9} level {args.level}, {args.launches} launches, {args.interleavings} "
-            f"interleavings{same}"
+            f"{'run':<9} @{function} at the level {args.level}: {args.launches} launches, "
+            f"{args.interleavings} interleavings{same}"
         )
         return first
 
     def _compare_bits(
         self,
-        compiled: Compiled,
-        launches: Sequence[LayerValues],
-        first: list[list[FloatArray]],
-        found: list[list[FloatArray]],
+        function: str,
+        first: Sequence[Sequence[Values]],
+        found: Sequence[Sequence[Values]],
         seed: int,
     ) -> None:
         for launch, (a, b) in enumerate(zip(first, found, strict=True)):
             for rank, (x, y) in enumerate(zip(a, b, strict=True)):
-                if x.tobytes() != y.tobytes():
-                    why = self._first_wrong_task(compiled, launches[: launch + 1], seed)
-                    why = why or self._first_wrong_task(
-                        compiled, launches[: launch + 1], self.args.seed
-                    )
+                other = [name for name in x if x[name].tobytes() != y[name].tobytes()]
+                if other:
+                    why = self._first_wrong_task(launch, seed)
+                    why = why or self._first_wrong_task(launch, self.args.seed)
                     raise InputError(
-                        f"interleaving with seed {seed}: launch {launch + 1}: rank {rank} has "
-                        f"other bits than with seed {self.args.seed}{why}"
+                        f"@{function}: interleaving with seed {seed}: launch {launch + 1}: "
+                        f"{other[0]} of rank {rank} has other bits than with seed "
+                        f"{self.args.seed}{why}"
                     )
 
-    def _first_wrong_task(
-        self, compiled: Compiled, launches: Sequence[LayerValues], seed: int
-    ) -> str:
+    def _first_wrong_task(self, launch: int, seed: int) -> str:
         """A further line for a message about a wrong result of the generated code."""
-        from hpmoe_ir.run_levels import explain
-
-        if self.executable is None:
+        if self.look is None:
             return ""
         self.progress("looking for the first wrong task")
-        why = explain(compiled, launches, seed, self.executable)
+        why = self.look.find(launch, seed)
         return f"\n  {why}" if why else ""
 
     def _check(
@@ -218,6 +250,7 @@ class _Runner:
         launches: Sequence[LayerValues],
         outputs: Sequence[Sequence[FloatArray]],
     ) -> int:
+        from hpmoe_ir.directions import OUTPUT, forward_values
         from hpmoe_ir.oracle import Oracle, OracleError
         from hpmoe_ir.run_levels import run_level
         from hpmoe_ir.tolerance import compare, tolerance
@@ -234,7 +267,9 @@ class _Runner:
                     "the moe level in NumPy",
                     file=sys.stderr,
                 )
-                references = run_level("moe", compiled, launches)
+                values = [forward_values(v) for v in launches]
+                results = run_level("moe", compiled, next(iter(compiled.kernels)), values)
+                references = [[by_name[OUTPUT] for by_name in launch] for launch in results]
                 name = "NumPy at the moe level"
         except OracleError as e:
             raise InputError(one_line(str(e))) from e
@@ -244,7 +279,7 @@ class _Runner:
         ):
             result = compare(output, reference, tolerance(values))
             if not result.passed:
-                why = self._first_wrong_task(compiled, launches[:number], self.args.seed)
+                why = self._first_wrong_task(number - 1, self.args.seed)
                 raise InputError(f"check failed: launch {number}: {result}, against {name}{why}")
             if worst is None or result.largest_ratio > worst.largest_ratio:
                 worst = result

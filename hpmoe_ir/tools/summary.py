@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 from hpmoe_ir.compiler import Compiled
-from hpmoe_ir.dialects.tile import DependenceOp
 from hpmoe_ir.layer import LayerConfig
 
 
@@ -29,20 +28,18 @@ def compiled_lines(compiled: Compiled) -> Iterator[str]:
         )
         parts = ", ".join(f"{n} {name}" for name, n in sorted(counts.items()))
         yield f"{level:<9} {parts}"
-    program = compiled.program
-    tasks = sum(f.task_count for f in program.families.values())
-    dependences = sum(isinstance(op, DependenceOp) for op in compiled.modules["tile"].walk())
-    yield (
-        f"{'tile':<9} {len(program.families)} families of {tasks} tasks a rank, "
-        f"{dependences} dependences"
-    )
-    cores = ", ".join(f"{o.core_count} {o.core.data}" for o in program.orders.values())
-    yield (
-        f"{'queue':<9} {program.event_count} events, {cores} cores, "
-        f"{program.workspace_bytes / 2**20:.1f} MiB workspace, "
-        f"{program.window_bytes / 2**20:.1f} MiB windows"
-    )
-    yield (
-        f"{'code':<9} {len(compiled.source.splitlines())} lines of Ascend C, table of "
-        f"{len(compiled.table)} bytes ({len(compiled.table) / tasks:.1f} a task)"
-    )
+    for name, kernel in compiled.kernels.items():
+        program = kernel.program
+        tasks = sum(f.task_count for f in program.families.values())
+        of = f" of @{name}" if len(compiled.kernels) > 1 else ""
+        yield f"{'tile':<9} {len(program.families)} families of {tasks} tasks a rank{of}"
+        cores = ", ".join(f"{o.core_count} {o.core.data}" for o in program.orders.values())
+        yield (
+            f"{'queue':<9} {program.event_count} events, {cores} cores, "
+            f"{program.workspace_bytes / 2**20:.1f} MiB workspace, "
+            f"{program.window_bytes / 2**20:.1f} MiB windows"
+        )
+        yield (
+            f"{'code':<9} {len(kernel.source.splitlines())} lines of Ascend C, table of "
+            f"{len(kernel.table)} bytes ({len(kernel.table) / tasks:.1f} a task)"
+        )

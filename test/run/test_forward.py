@@ -14,8 +14,9 @@ import pytest
 from xdsl.utils.exceptions import InterpretationError
 
 from hpmoe_ir.compiler import compile_module
+from hpmoe_ir.directions import forward_values
 from hpmoe_ir.execution import build_program
-from hpmoe_ir.frontends.build_layer import layer_module
+from hpmoe_ir.frontends.build_layer import FUNCTION, layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.layer import LayerConfig
 from hpmoe_ir.oracle import Oracle
@@ -118,17 +119,19 @@ def test_all_levels_agree_with_mindspore(case: Case, oracle: Oracle) -> None:
     launches = [make_values(config, tokens, routing, 7, n + 1) for n in range(case.launches)]
     references = [oracle.layer(values) for values in launches]
     compiled = compile_module(make_context(), layer_module(config), case.lowering)
-    executable = build_program(compiled.program, compiled.source)
+    executable = build_program(compiled.forward.program, compiled.forward.source)
+    inputs = [forward_values(values) for values in launches]
     for level in RUN_LEVELS:
-        outputs = run_level(level, compiled, launches, 0, executable)
-        for values, output, reference in zip(launches, outputs, references, strict=True):
-            result = compare(output, reference, tolerance(values))
+        results = run_level(level, compiled, FUNCTION, inputs, 0, executable)
+        for values, result, reference in zip(launches, results, references, strict=True):
+            outputs = [by_name["out"] for by_name in result]
+            result = compare(outputs, reference, tolerance(values))
             assert result.passed, f"{level}: {result}"
-    first = run_level("code", compiled, launches, 0, executable)
+    first = run_level("code", compiled, FUNCTION, inputs, 0, executable)
     for seed in range(1, case.interleavings):
-        again = run_level("code", compiled, launches, seed, executable)
+        again = run_level("code", compiled, FUNCTION, inputs, seed, executable)
         same = [
-            a.tobytes() == b.tobytes()
+            a["out"].tobytes() == b["out"].tobytes()
             for x, y in zip(first, again, strict=True)
             for a, b in zip(x, y, strict=True)
         ]
@@ -141,21 +144,22 @@ def test_more_rows_than_the_capacity(level: str) -> None:
     config = preset_layer("deepseek-v3-tiny").with_sizes(capacity=500)
     values = make_values(config, [64] * 4, parse_routing("one-expert"), 0)
     compiled = compile_module(make_context(), layer_module(config), LowerMoePass())
-    executable = build_program(compiled.program, compiled.source)
+    executable = build_program(compiled.forward.program, compiled.forward.source)
     kind = InterpretationError if level in ("moe", "comm") else CapacityError
     with pytest.raises(kind, match=r"^rank 0\b.*(512.*500|500.*512).*$"):
-        run_level(level, compiled, [values], 0, executable)
+        run_level(level, compiled, FUNCTION, [forward_values(values)], 0, executable)
 
 
 def test_a_launch_after_one_over_capacity() -> None:
     """Counters are good for the next launch also when a launch sent nothing."""
     config = preset_layer("deepseek-v3-tiny").with_sizes(capacity=500)
     compiled = compile_module(make_context(), layer_module(config), LowerMoePass())
-    executable = build_program(compiled.program, compiled.source)
+    executable = build_program(compiled.forward.program, compiled.forward.source)
     bad = make_values(config, [64] * 4, parse_routing("one-expert"), 0)
     good = make_values(config, [64] * 4, parse_routing("balanced"), 0, 2)
     with pytest.raises(CapacityError):
-        run_level("code", compiled, [good, bad, good], 0, executable)
+        launches = [forward_values(values) for values in (good, bad, good)]
+        run_level("code", compiled, FUNCTION, launches, 0, executable)
 
 
 def test_command(capsys: pytest.CaptureFixture[str]) -> None:

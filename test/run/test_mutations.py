@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from hpmoe_ir.compiler import read_compiled
+from hpmoe_ir.frontends.build_layer import FUNCTION
 from hpmoe_ir.lowering.task_table import HEADER
 from hpmoe_ir.source import make_context
 from hpmoe_ir.tools.hpmoe import main
@@ -51,9 +52,9 @@ class Table:
     directory: Path
 
     def __post_init__(self) -> None:
-        self.path = self.directory / "table.bin"
+        self.path = self.directory / FUNCTION / "table.bin"
         self.words = np.frombuffer(self.path.read_bytes(), dtype="<u4").copy()
-        self.program = read_compiled(make_context(), self.directory)[0].program
+        self.program = read_compiled(make_context(), self.directory)[0].forward.program
 
     def section(self, name: str) -> int:
         """Index of the first word of a section."""
@@ -67,7 +68,7 @@ class Table:
 
     def size(self, name: str) -> int:
         """Index of a size, by its enumerator in the device source."""
-        source = (self.directory / "device.cpp").read_text()
+        source = (self.directory / FUNCTION / "device.cpp").read_text()
         start = source.index("enum SizeIndex")
         names = source[start : source.index("}", start)].split("{")[1].replace(" ", "").split(",")
         return self.section("sizes") + [n.strip() for n in names].index(name)
@@ -207,7 +208,7 @@ def test_broken_table(
     table.write()
     assert run(directory) == 1
     message = capsys.readouterr().err
-    assert "note: table.bin was changed since it was compiled" in message
+    assert f"note: {FUNCTION}/table.bin was changed since it was compiled" in message
     assert ("task 0xc8000000" if name == "unknown_family" else "@") in message, message
 
 
@@ -217,11 +218,11 @@ def test_broken_source(
 ) -> None:
     directory = tmp_path / "layer"
     shutil.copytree(compiled, directory)
-    path = directory / "device.cpp"
+    path = directory / FUNCTION / "device.cpp"
     path.write_text(SOURCES[name].apply(path.read_text()))
     assert run(directory) == 1
     message = capsys.readouterr().err
-    assert "note: device.cpp was changed since it was compiled" in message
+    assert f"note: {FUNCTION}/device.cpp was changed since it was compiled" in message
     assert "@" in message, message
 
 
