@@ -22,7 +22,8 @@ from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile_types import BufferType
 from hpmoe_ir.route_layout import RouteLayout
 
-SPACES = ("input", "output", "workspace", "window")
+SPACES = ("input", "inout", "output", "workspace", "window")
+OF_THE_CALLER = ("input", "inout", "output")
 
 
 @irdl_op_definition
@@ -109,7 +110,7 @@ class BufferOp(IRDLOperation):
         copies = self.copies.value.data
         if copies not in (1, 2):
             raise VerifyException(f"a buffer has 1 or 2 copies, found {copies}")
-        if self.space.data in ("input", "output") and (copies != 1 or self.offset is not None):
+        if self.space.data in OF_THE_CALLER and (copies != 1 or self.offset is not None):
             raise VerifyException(
                 f"an {self.space.data} buffer belongs to the caller: it has one copy and no offset"
             )

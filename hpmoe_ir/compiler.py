@@ -102,7 +102,8 @@ def compile_module(
             for name in program_names(modules["queue"])
         }
     except DiagnosticException as e:
-        raise InputError(one_line(str(e))) from e
+        op = e.op if isinstance(e, RefusedError) else current
+        raise InputError(one_line(str(e)), location_of(op)) from e
     seconds["lowering"] = time.perf_counter() - start
     return Compiled(modules, kernels, str(lowering.pipeline_pass_spec()), seconds)
 
@@ -154,7 +155,11 @@ def write_compiled(compiled: Compiled, directory: Path) -> None:
     for name, kernel in compiled.kernels.items():
         files[f"{name}/{DEVICE_FILE}"] = kernel.source.encode()
         files[f"{name}/{TABLE_FILE}"] = kernel.table
-        project = project_files(kernel.program, kernel.source, kernel.table)
+        try:
+            project = project_files(kernel.program, kernel.source, kernel.table)
+        except DiagnosticException as e:
+            op = e.op if isinstance(e, RefusedError) else kernel.program.op
+            raise InputError(one_line(str(e)), location_of(op)) from e
         for path, text in project.items():
             data = text if isinstance(text, bytes) else text.encode()
             files[f"{name}/{HOST_DIR}/{path}"] = data

@@ -92,7 +92,7 @@ def run_program(
         [
             {
                 b.sym_name.data: _shaped(b, result[b.sym_name.data], inputs.tokens)
-                for b in program.in_space("output")
+                for b in program.results
             }
             | {name: result[name] for name in read_back}
             for result, inputs in zip(by_rank, launch, strict=True)
@@ -136,7 +136,8 @@ def _rank_launch(program: LoweredProgram, inputs: RankInputs, number: int) -> Ra
                 f"{value.dtype} {list(value.shape)}"
             )
         arrays[name] = value
-    return RankLaunch(arrays, {"tokens": inputs.tokens, "launch": number})
+    in_out = tuple(b.sym_name.data for b in program.in_space("inout"))
+    return RankLaunch(arrays, {"tokens": inputs.tokens, "launch": number}, in_out)
 
 
 def _shaped(buffer: BufferOp, data: Raw, tokens: int) -> Raw:

@@ -75,7 +75,7 @@ def _found_memory(memory: RankMemory, result: dict[str, Raw], dtype: Dtype) -> R
         if space == "input":
             found.arrays[name] = memory.arrays[name]
             continue
-        if space == "output":
+        if space in ("inout", "output"):
             data = result[name].reshape(-1).view(np.uint8)
             found.arrays[name] = [_values(buffer, data, dtype)]
             continue

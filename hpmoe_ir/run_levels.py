@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.utils.exceptions import InterpretationError
 
 from hpmoe_ir.compiler import Compiled, CompiledKernel
@@ -72,7 +72,7 @@ def explain(
 
 def rank_inputs(kernel: CompiledKernel, values: Values) -> RankInputs:
     """The raw inputs of a kernel on one rank."""
-    buffers = kernel.program.in_space("input")
+    buffers = [b for b in kernel.program.arguments if b.space.data != "output"]
     tokens = next(
         len(values[b.sym_name.data]) for b in buffers if buffer_type(b).rows.data == "tokens"
     )
@@ -98,7 +98,7 @@ def _results(
     results: list[dict[str, Array]] = []
     for by_name in outputs:
         result: dict[str, Array] = {}
-        for buffer in kernel.program.in_space("output"):
+        for buffer in kernel.program.results:
             name, dtype = buffer.sym_name.data, element_dtype(buffer)
             if dtype is not None:
                 result[name] = from_bits(by_name[name], dtype)
@@ -118,9 +118,11 @@ def _run_graph(
     except InterpretationError as e:
         # The rest of xDSL's message is the whole module.
         raise InterpretationError(str(e).splitlines()[0]) from None
-    outputs = [b.sym_name.data for b in compiled.kernels[name].program.in_space("output")]
+    returned = function.body.block.last_op
+    assert isinstance(returned, ReturnOp)
+    outputs = [v.name_hint or f"out{i}" for i, v in enumerate(returned.arguments)]
     return [
-        {output: result[r] for output, result in zip(outputs, results, strict=False)}
+        {output: result[r] for output, result in zip(outputs, results, strict=True)}
         for r in range(len(launch))
     ]
 
@@ -144,7 +146,7 @@ def _run_tasks(
         _check_status([o.pop("status") for o in outputs])
         for memory, output in zip(run.memory, outputs, strict=True):
             for buffer in memory.buffers.values():
-                if buffer.space.data == "output" and buffer.sym_name.data in output:
+                if buffer.space.data in ("inout", "output") and buffer.sym_name.data in output:
                     key = buffer.sym_name.data
                     if buffer_type(buffer).rows.data == "tokens":
                         output[key] = output[key][: memory.tokens]

@@ -13,9 +13,14 @@ from xdsl.utils.target import Target
 from hpmoe_ir.dialects.region import GroupedRows, Region, SentRows, TokenRows
 from hpmoe_ir.dialects.tile import TasksOp, buffer_type, route_type
 from hpmoe_ir.kernels import Kernel, TileOperand
+from hpmoe_ir.lowering.cpp_names import check_cpp_name
 from hpmoe_ir.lowering.program import LoweredProgram, LoweringError, lowered_program
 from hpmoe_ir.lowering.regions import TaskBody, element_name, flat_index
 from hpmoe_ir.lowering.sizes import Sizes, camel
+
+
+RESERVED = frozenset({"table", "workspace", "windows", "tokens", "launch", "env", "args", "point"})
+"""Names that the generated functions have already."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,10 @@ def device_source(program: LoweredProgram) -> str:
     headers = sorted({f.kernel.header for f in functions} | {"hpmoe/worker.h"})
     includes = "\n".join(f'#include "{h}"' for h in headers)
     enumerators = "\n".join(f"  {name}," for name in sizes.values)
+    check_cpp_name(program.op, program.name, "ascendc")
     pointers = [b.sym_name.data for b in program.arguments]
+    for buffer in program.arguments:
+        check_cpp_name(buffer, buffer.sym_name.data, "ascendc", RESERVED)
     fields = "\n".join(f"  GM_ADDR {p};" for p in pointers)
     parameters = ", ".join(f"GM_ADDR {p}" for p in [*pointers, "table", "workspace", "windows"])
     entry = wrapped(f"    {parameters}, uint32_t tokens, uint32_t launch) {{", 0)
@@ -82,7 +90,7 @@ struct Arguments {{
 
 }}  // namespace
 
-extern "C" __global__ __mix__(1, 2) __aicore__ void {program.name}(
+extern "C" __schedmode__(1) __global__ __mix__(1, 2) __aicore__ void {program.name}(
 {entry}
   const hpmoe::Env env(table, windows, workspace, tokens, launch);
   const Arguments args{{{", ".join(pointers)}}};

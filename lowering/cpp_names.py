@@ -23,8 +23,12 @@ KEYWORDS = frozenset(
 """Keywords of C++17, and the one function that a program must have."""
 
 
-def check_cpp_name(op: Operation, name: str, target: str) -> None:
-    """Refuses `op` where C++ can't have its name."""
+def check_cpp_name(
+    op: Operation, name: str, target: str, taken: frozenset[str] = frozenset()
+) -> None:
+    """Refuses `op` where C++ can't have its name, or the generated code has `taken` it."""
+    if name in taken:
+        refuse(op, f"target {target}: the generated code has a '{name}' of its own, rename it")
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name in KEYWORDS:
         refuse(
             op,

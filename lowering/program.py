@@ -53,7 +53,13 @@ class LoweredProgram:
     @property
     def arguments(self) -> list[BufferOp]:
         """The caller's buffers, inputs then outputs, in the order of the kernel's arguments."""
-        return [b for s in ("input", "output") for b in self.in_space(s)]
+        given = [b for b in self.buffers.values() if b.space.data in ("input", "inout")]
+        return [*given, *self.in_space("output")]
+
+    @property
+    def results(self) -> list[BufferOp]:
+        """The caller's buffers that the kernel writes, in the order of its arguments."""
+        return [b for b in self.arguments if b.space.data in ("inout", "output")]
 
     def in_space(self, space: str) -> list[BufferOp]:
         """The buffers of one memory space."""

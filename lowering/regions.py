@@ -250,7 +250,7 @@ class TaskBody:
             else element_name(buffer_type(buffer).element_type)
         )
         space = buffer.space.data
-        if space in ("input", "output"):
+        if space in ("input", "inout", "output"):
             return f"reinterpret_cast<__gm__ {element}*>(args.{buffer.sym_name.data})"
         assert buffer.offset is not None
         offset = self.sizes.offset(name, buffer.offset.value.data)

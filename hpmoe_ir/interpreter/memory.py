@@ -60,7 +60,7 @@ class RankMemory:
         for name, buffer in self.buffers.items():
             if buffer.space.data != "window" or name not in self.arrays:
                 self.arrays[name] = _fresh_buffer(buffer)
-            if buffer.space.data == "input":
+            if buffer.space.data in ("input", "inout"):
                 self._fill(name, buffer, inputs)
 
     def _fill(self, name: str, buffer: BufferOp, inputs: Mapping[str, Array]) -> None:
@@ -68,8 +68,8 @@ class RankMemory:
             raise InterpretationError(f"no value for input @{name}")
         value, type = inputs[name], buffer_type(buffer)
         rows = type.rows.data == "tokens"
-        shape = (value.shape[0], *type.dims[1:]) if rows and value.ndim else type.dims
-        if value.shape != shape or (rows and value.shape[0] > type.dims[0]):
+        shape = (value.shape[0], *type.dims[1:]) if type.rows.data and value.ndim else type.dims
+        if value.shape != shape or value.shape[0] > type.dims[0]:
             raise InterpretationError(
                 f"@{name}: expected a value of {type}, found an array of shape {list(value.shape)}"
             )

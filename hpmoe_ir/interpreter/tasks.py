@@ -68,7 +68,7 @@ class ProgramRun:
             {
                 name: memory.array(name).copy()
                 for name, buffer in memory.buffers.items()
-                if buffer.space.data == "output"
+                if buffer.space.data in ("inout", "output")
             }
             for memory in self.memory
         ]

@@ -51,10 +51,12 @@ class RankLaunch:
 
     arrays: the bytes of an input, or the size in bytes of an output, by argument name.
     scalars: values of the kernel's uint32_t arguments.
+    in_out: inputs that the kernel also writes; what is in them at the end is an output too.
     """
 
     arrays: dict[str, npt.NDArray[Any] | int]
     scalars: dict[str, int] = field(default_factory=dict[str, int])
+    in_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -274,7 +276,11 @@ def execute(
                     job.line("array", name, array, -1, outputs[name][0])
                 else:
                     data = array.tobytes()
-                    job.line("array", name, len(data), job.add_data(data), -1)
+                    result = -1
+                    if name in rank_launch.in_out:
+                        result = job.add_result(len(data))
+                        outputs[name] = (result, len(data))
+                    job.line("array", name, len(data), job.add_data(data), result)
             for name, scalar in rank_launch.scalars.items():
                 job.line("scalar", name, scalar % 2**32)
             for name in read_back:

@@ -43,7 +43,7 @@ static void Load(const Region& region, int64_t data) {
 // The same address again where the size is the same: stale cache lines must show.
 static void PlaceArray(int rank, const Array& array) {
   Region* region = Find(rank, array.name);
-  const bool writable = array.data == kNoData;
+  const bool writable = array.result != kNoData;
   if (region != nullptr && region->bytes != array.bytes) {
     auto& regions = TheEngine().regions;
     regions.erase(regions.begin() + (region - regions.data()));
