@@ -169,7 +169,7 @@ class ConvertCommToTilePass(ModulePass):
         return ProgramOp(
             function.sym_name.data,
             tiling.ranks,
-            [*_in_argument_order(tiling), *tiling.families],
+            [*_in_argument_order(tiling), *tiling.families, *tiling.last_families],
         )
 
 
@@ -177,8 +177,7 @@ def _declare_outputs(function: FuncOp, tiling: Tiling) -> None:
     last = function.body.block.last_op
     assert isinstance(last, ReturnOp)
     for i, value in enumerate(last.arguments):
-        owner = value.owner
-        if not isinstance(owner, Operation) or owner.name.startswith("comm."):
+        if not isinstance(value.owner, Operation):
             raise PassFailedException(
                 f"convert-comm-to-tile: @{function.sym_name.data} returns as value {i} what it "
                 "does not compute; outputs must be results of tasks"

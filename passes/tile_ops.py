@@ -165,8 +165,36 @@ def put_tasks(op: comm.PutOp, tiling: Tiling) -> None:
 
 
 def wait_tasks(op: comm.WaitOp, tiling: Tiling) -> None:
-    """No task: whoever reads the window depends on the puts, region by region."""
-    tiling.places[op.content] = tiling.place(op.window)
+    """No task: whoever reads the window depends on the puts, region by region.
+
+    A window that is a result of the function is copied: the next launch writes into it.
+    """
+    window = tiling.place(op.window)
+    tiling.places[op.content] = window
+    saved = tiling.outputs.get(op.content)
+    if saved is None:
+        return
+    put = op.token.owner
+    if not isinstance(put, comm.PutOp):
+        raise PassFailedException(
+            "convert-comm-to-tile: only windows of rows can be results of a function"
+        )
+    route = tiling.routes[put.route]
+    if put.direction.data is comm.Direction.DISPATCH:
+        grid, rows = tiling.grouped_grid(route.type), tiling.grouped_rows()
+    else:
+        grid, rows = [("x", route.type.experts.data)], SentRows(D0)
+    tiling.last_families.append(
+        TasksOp(
+            tiling.fresh(f"save_{saved}"),
+            grid,
+            "aiv",
+            "copy_rows",
+            [Region(window, (rows, WHOLE))],
+            [Region(saved, (rows, WHOLE))],
+            route=route.route,
+        )
+    )
 
 
 def matmul_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:

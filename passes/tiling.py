@@ -61,6 +61,8 @@ class Tiling:
     ranks: int
     buffers: list[BufferOp] = field(default_factory=list[BufferOp])
     families: list[TasksOp] = field(default_factory=list[TasksOp])
+    last_families: list[TasksOp] = field(default_factory=list[TasksOp])
+    """Families that nothing else waits for, after all others: copies of what is saved."""
     places: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     routes: dict[SSAValue, RouteBuffers] = field(default_factory=dict[SSAValue, RouteBuffers])
     outputs: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
