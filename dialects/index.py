@@ -96,6 +96,23 @@ def evaluate_index(
             raise AssertionError(f"not an index expression: {expr}")
 
 
+def index_values(expr: AffineExpr, extents: Sequence[int], ranks: int) -> IntArray:
+    """All values of `expr` over a grid of these extents and all ranks, ascending."""
+    used = sorted(dims_used(expr))
+    shape = [*(extents[d] for d in used), ranks if uses_rank(expr) else 1]
+    axes = np.indices(shape, dtype=np.int64)
+    point: list[IntArray | int] = [0] * len(extents)
+    for d, values in zip(used, axes, strict=False):
+        point[d] = values
+    return np.unique(np.broadcast_to(evaluate_index(expr, point, axes[-1]), shape))
+
+
+def index_range(expr: AffineExpr, extents: Sequence[int], ranks: int) -> tuple[int, int]:
+    """Lowest and highest value of `expr` over a grid and all ranks; (0, -1) where there is none."""
+    values = index_values(expr, extents, ranks)
+    return (int(values[0]), int(values[-1])) if values.size else (0, -1)
+
+
 def format_index(expr: AffineExpr, names: Sequence[str]) -> str:
     """Text of `expr` with the coordinates' names; `parse_index` reads it back."""
     match expr:
@@ -173,7 +190,8 @@ def _parse_primary(parser: AttrParser, names: Sequence[str]) -> AffineExpr:
     if name == RANK_NAME:
         return RANK
     if name not in names:
-        known = ", ".join([*names, RANK_NAME])
+        some = names if len(names) <= 8 else [f"{names[0]} to {names[-1]}"]
+        known = ", ".join([*some, RANK_NAME])
         parser.raise_error(
             f"unknown coordinate '{name}' in an index expression, expected one of {known}",
             start,

@@ -61,7 +61,7 @@ from hpmoe_ir.dialects.queue_task import CoreOp, EventUseAttr, TaskOp
 from hpmoe_ir.dialects.queue_verify import verify_queues_cover
 from hpmoe_ir.dialects.tile import buffers_of, families_of
 from hpmoe_ir.dialects.tile_types import IndexAttr
-from hpmoe_ir.dialects.tile_verify import verify_program
+from hpmoe_ir.dialects.tile_verify import verify_event_index, verify_peer, verify_program
 from hpmoe_ir.machine import MachineError, load_machine
 
 __all__ = [
@@ -215,6 +215,11 @@ class _EventUseOp(IRDLOperation):
             raise VerifyException(
                 f"@{self.event_name} has {len(event.extents)} coordinates, found {len(self.index)}"
             )
+        where = f"@{self.family_name}"
+        ranks = program.ranks.value.data
+        verify_event_index(where, self.index_exprs, event.extents, family, self.dims, ranks)
+        if isinstance(self, SignalOp) and self.peer_expr is not None:
+            verify_peer(where, self.peer_expr, family, ranks)
 
 
 def _use_properties(

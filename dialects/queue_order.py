@@ -32,12 +32,14 @@ POINT_MASK = (1 << POINT_BITS) - 1
 class OrderOp(IRDLOperation):
     """The order in which each core of a kind runs its tasks.
 
-    One list a core: points of families, by their number in the family's grid, row-major.
+    One list a core: points of families, by their number in the family's grid, row-major. Cores
+    without tasks that follow each other are counted.
 
     ```
     queue.order aic {
       [@gmm1[0, 2], @gmm2[0]],
-      [@gmm1[1, 3]]
+      [@gmm1[1, 3]],
+      [] times 22
     }
     ```
     """
@@ -90,19 +92,33 @@ class OrderOp(IRDLOperation):
         core = parser.parse_keyword_in(TasksOp.CORES, " as the kind of core")
         families: dict[str, int] = {}
 
+        def point() -> int:
+            start = parser.pos
+            number = parser.parse_integer(allow_boolean=False)
+            if not 0 <= number <= POINT_MASK:
+                parser.raise_error(
+                    f"expected a point from 0 to {POINT_MASK}, found {number}", start, parser.pos
+                )
+            return number
+
         def run() -> list[int]:
             name = parser.parse_symbol_name().data
             number = families.setdefault(name, len(families)) << POINT_BITS
-            points = parser.parse_comma_separated_list(
-                parser.Delimiter.SQUARE, parser.parse_integer
-            )
+            points = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, point)
             return [number + p for p in points]
 
-        def queue() -> list[int]:
+        def equal_queues() -> list[list[int]]:
             runs = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, run)
-            return [slot for r in runs for slot in r]
+            queue = [slot for r in runs for slot in r]
+            if not queue and parser.parse_optional_keyword("times"):
+                return [queue] * parser.parse_integer(allow_boolean=False, allow_negative=False)
+            return [queue]
 
-        queues = parser.parse_comma_separated_list(parser.Delimiter.BRACES, queue)
+        queues = [
+            queue
+            for equal in parser.parse_comma_separated_list(parser.Delimiter.BRACES, equal_queues)
+            for queue in equal
+        ]
         first = np.cumsum([0, *(len(q) for q in queues)])
         slots = np.array([slot for q in queues for slot in q], dtype=np.int64)
         return cls(core, list(families), first, slots)
@@ -111,18 +127,24 @@ class OrderOp(IRDLOperation):
         names = self.family_names
         slots, first = self.slot_values, self.first_slots
         printer.print_string(f" {self.core.data} {{")
+        texts: list[str] = []
+        idle = 0
+        for core in range(self.core_count):
+            queue = slots[first[core] : first[core + 1]]
+            if not queue.size:
+                idle += 1
+                texts[len(texts) - (idle > 1) :] = ["[]" if idle == 1 else f"[] times {idle}"]
+                continue
+            idle = 0
+            family, point = queue >> POINT_BITS, queue & POINT_MASK
+            cuts = np.flatnonzero(np.diff(family)) + 1
+            runs = [
+                f"@{names[f[0]]}{points.tolist()}"
+                for f, points in zip(np.split(family, cuts), np.split(point, cuts), strict=True)
+            ]
+            texts.append(f"[{', '.join(runs)}]")
         with printer.indented():
-            for core in range(self.core_count):
-                queue = slots[first[core] : first[core + 1]]
-                family, point = queue >> POINT_BITS, queue & POINT_MASK
-                cuts = np.flatnonzero(np.diff(family)) + 1
-                runs = [
-                    f"@{names[f[0]]}{[int(p) for p in points]}"
-                    for f, points in zip(np.split(family, cuts), np.split(point, cuts), strict=True)
-                    if f.size
-                ]
-                comma = "," if core + 1 < self.core_count else ""
-                printer.print_string(f"\n[{', '.join(runs)}]{comma}")
+            printer.print_string("\n" + ",\n".join(texts))
         printer.print_string("\n}")
 
     def verify_(self) -> None:

@@ -3,7 +3,7 @@
 ```
 queue.core aic 3 {
   queue.task @gmm1 (0, 1, 0)
-    waits @recv_ready[0, 1] >= 8
+    waits @recv_ready[0, 1] count 8
     reads @recv[grouped(0, 1 of 2), :], @w13[0, :, block(0 by 64)]
     writes @h[grouped(0, 1 of 2), block(0 by 64)]
     signals @h_ready[0, 1]
@@ -61,7 +61,7 @@ class EventUse:
 def format_event_use(use: EventUse) -> str:
     """Text of an event use; `parse_event_use` reads it back."""
     index = ", ".join(format_index(e, ()) for e in use.index)
-    count = "" if use.count is None else f" >= {use.count}"
+    count = "" if use.count is None else f" count {use.count}"
     peer = "" if use.peer is None else f" on {format_index(use.peer, ())}"
     return f"@{use.event}[{index}]{count}{peer}"
 
@@ -73,8 +73,7 @@ def parse_event_use(parser: AttrParser) -> EventUse:
         parser.Delimiter.SQUARE, lambda: parse_index(parser, ())
     )
     count = None
-    if parser.parse_optional_punctuation(">"):
-        parser.parse_punctuation("=")
+    if parser.parse_optional_keyword("count"):
         count = parser.parse_integer()
     peer = parse_index(parser, ()) if parser.parse_optional_keyword("on") else None
     return EventUse(event, tuple(index), count, peer)
@@ -85,7 +84,7 @@ class EventUseAttr(Data[EventUse]):
     """An event that a single task waits for or signals.
 
     ```
-    #queue.event_use<@recv_ready[0, 1] >= 8>
+    #queue.event_use<@recv_ready[0, 1] count 8>
     ```
     """
 

@@ -104,7 +104,8 @@ class ProgramOp(IRDLOperation):
         printer.print_region(self.body)
 
     def verify_(self) -> None:
-        verify_program(buffers_of(self), families_of(self), self.ranks.value.data)
+        dependences = [op for op in self.body.block.ops if isinstance(op, DependenceOp)]
+        verify_program(buffers_of(self), families_of(self), self.ranks.value.data, dependences)
 
 
 def _single_block(region: IRRegion) -> Block:

@@ -230,6 +230,9 @@ class TasksOp(IRDLOperation):
             raise VerifyException(
                 f"a region uses coordinate d{max(used)} of a grid of {len(self.dims)} coordinates"
             )
+        for option, value in self.options.data.items():
+            if not isinstance(value, IntegerAttr):
+                raise VerifyException(f"option {option}: expected an integer, found {value}")
         try:
             kernel = self.find_kernel()
         except KernelError as e:

@@ -113,7 +113,7 @@ class AssignQueuesPass(ModulePass):
                 f"@{d.consumer.root_reference.data} before task {producer} of "
                 f"@{d.producer.root_reference.data}, which it waits for"
             )
-        made = queue.ProgramOp(program.sym_name.data, ranks, machine.name)
+        made = queue.ProgramOp(program.sym_name.data, ranks, self.machine)
         for found in list(block.ops):
             if not isinstance(found, DependenceOp):
                 found.detach()

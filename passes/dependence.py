@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from xdsl.ir.affine import AffineExpr
 
-from hpmoe_ir.dialects.index import IntArray, dims_used, evaluate_index, uses_rank
+from hpmoe_ir.dialects.index import IntArray, evaluate_index, index_values, uses_rank
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.region import (
     Block,
@@ -166,13 +166,7 @@ def events_between(
 
 def _values(family: TasksOp, index: AffineExpr, ranks: int) -> list[int]:
     """All values that an index expression takes over the grid and the ranks, ascending."""
-    used = sorted(dims_used(index))
-    extents = [family.extents[d] for d in used]
-    axes = np.indices([*extents, ranks if uses_rank(index) else 1], dtype=np.int64)
-    point: list[IntArray | int] = [0] * len(family.extents)
-    for d, values in zip(used, axes, strict=False):
-        point[d] = values
-    return [int(v) for v in np.unique(evaluate_index(index, point, axes[-1]))]
+    return index_values(index, family.extents, ranks).tolist()
 
 
 @dataclass(frozen=True)

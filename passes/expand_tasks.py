@@ -49,7 +49,7 @@ class ExpandTasksPass(ModulePass):
     ```
     queue.core aic 0 {
       queue.task @gmm1 (0, 0)
-        waits @dispatch_done[0, 0] >= 1
+        waits @dispatch_done[0, 0] count 1
         reads @recv[grouped(0, 0 of 2), :]
       ...
     ```

@@ -1,0 +1,299 @@
+// RUN: HPMOE_INVALID
+
+// CHECK: invalid.mlir:[[# @LINE + 1]]:1: error: queue.program: unknown machine 'ascend-a4'; known: ascend-a2, ascend-a3; did you mean 'ascend-a3'?
+queue.program @p ranks 2 machine "ascend-a4" {
+}
+
+// -----
+
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: queue.program: a program runs on at least one rank, found 0
+queue.program @p ranks 0 machine "ascend-a3" {
+}
+
+// -----
+
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: queue.event: extents of the events must be positive, found [0]
+queue.event @e (0) count 1
+
+// -----
+
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: queue.event: expected 1 or 3 thresholds, found 2
+queue.event @e (3) count [1, 2]
+
+// -----
+
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: queue.event: a threshold must be positive
+queue.event @e (3) count [1, 0, 2]
+
+// -----
+
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: queue.event: a cache line cannot be negative, found -1
+queue.event @e (3) count 1 line -1
+
+// -----
+
+// Words for a kind of core.
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:13: error: Expected one of 'aic', 'aiv' as the kind of core
+queue.order gpu {
+  []
+}
+
+// -----
+
+// A point beyond the 24 bits that a slot has for it.
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 2]]:7: error: expected a point from 0 to 16777215, found 16777216
+queue.order aic {
+  [@t[16777216]]
+}
+
+// -----
+
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 2]]:7: error: expected a point from 0 to 16777215, found -1
+queue.order aic {
+  [@t[-1]]
+}
+
+// -----
+
+// No core at all.
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: queue.order: the first slots of the cores must start at 0, not decrease, and end at the number of slots, 0
+queue.order aic {
+}
+
+// -----
+
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: queue.order: the first slots of the cores must start at 0, not decrease, and end at the number of slots, 2
+"queue.order"() <{core = "aic", families = [@t], first = array<i32: 0, 2, 1>, slots = array<i32: 0, 1>}> : () -> ()
+
+// -----
+
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: queue.order: a slot names family 1 of 1
+"queue.order"() <{core = "aic", families = [@t], first = array<i32: 0, 2>, slots = array<i32: 0, 16777216>}> : () -> ()
+
+// -----
+
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:12: error: Expected one of 'aic', 'aiv' as the kind of core
+queue.core gpu 0 {
+}
+
+// -----
+
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: queue.core: a core runs queue.task ops, found queue.event
+queue.core aic 0 {
+  queue.event @e () count 1
+}
+
+// -----
+
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:40: error: unknown coordinate 'x' in an index expression, expected one of rank
+"test.op"() {use = #queue.event_use<@e[x]>} : () -> ()
+
+// -----
+
+// Waits and signals of families and events that do not exist, or have other coordinates.
+queue.program @p ranks 2 machine "ascend-a3" {
+  // CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:3: error: queue.wait: no family of tasks @t
+  queue.wait @t () for @e ()
+}
+
+// -----
+
+queue.program @p ranks 2 machine "ascend-a3" {
+  tile.buffer @b workspace : !tile.buffer<5x6xi32>
+  tile.tasks @t (b) in (5) on aiv
+    kernel "count_tokens"
+    reads @b[b, :]
+    writes @b[:, b]
+  // CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:3: error: queue.signal: no family of events @e
+  queue.signal @t (b) to @e ()
+}
+
+// -----
+
+queue.program @p ranks 2 machine "ascend-a3" {
+  tile.buffer @b workspace : !tile.buffer<5x6xi32>
+  tile.tasks @t (b) in (5) on aiv
+    kernel "count_tokens"
+    reads @b[b, :]
+    writes @b[:, b]
+  queue.event @e () count 1
+  // CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:3: error: queue.wait: @t has 1 coordinates, found 2
+  queue.wait @t (b, c) for @e ()
+}
+
+// -----
+
+queue.program @p ranks 2 machine "ascend-a3" {
+  tile.buffer @b workspace : !tile.buffer<5x6xi32>
+  tile.tasks @t (b) in (5) on aiv
+    kernel "count_tokens"
+    reads @b[b, :]
+    writes @b[:, b]
+  queue.event @e () count 1
+  // CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:3: error: queue.wait: @e has 0 coordinates, found 1
+  queue.wait @t (b) for @e (b)
+}
+
+// -----
+
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: queue.wait: the event's index uses a coordinate the family does not have
+"queue.wait"() <{family = @t, dims = ["b"], event = @e, index = [#tile.index<d1>]}> : () -> ()
+
+// -----
+
+queue.program @p ranks 2 machine "ascend-a3" {
+  tile.buffer @b workspace : !tile.buffer<5x6xi32>
+  tile.tasks @t (b) in (5) on aiv
+    kernel "count_tokens"
+    reads @b[b, :]
+    writes @b[:, b]
+  queue.event @e (4) count 1
+  // CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:3: error: queue.wait: @t: event coordinate b is 0 to 4, expected 0 to 3
+  queue.wait @t (b) for @e (b)
+}
+
+// -----
+
+queue.program @p ranks 2 machine "ascend-a3" {
+  tile.buffer @b workspace : !tile.buffer<5x6xi32>
+  tile.tasks @t (b) in (5) on aiv
+    kernel "count_tokens"
+    reads @b[b, :]
+    writes @b[:, b]
+  queue.event @e (5) count 1
+  // CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:3: error: queue.signal: @t: rank rank + 1 is 1 to 2, expected 0 to 1
+  queue.signal @t (b) to @e (b) on rank + 1
+}
+
+// -----
+
+queue.program @p ranks 2 machine "ascend-a3" {
+  tile.buffer @b workspace : !tile.buffer<5x6xi32>
+  tile.tasks @t (b) in (5) on aiv
+    kernel "count_tokens"
+    reads @b[b, :]
+    writes @b[:, b]
+  queue.event @e () count 1
+  // CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:3: error: queue.signal: @t: the rank uses a coordinate the family does not have
+  "queue.signal"() <{family = @t, dims = ["b"], event = @e, index = [], peer = #tile.index<d1>}> : () -> ()
+}
+
+// -----
+
+// Orders: each task once, on a core of its kind.
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: queue.program: two orders for the aic cores
+queue.program @p ranks 2 machine "ascend-a3" {
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aic {
+    [] times 24
+  }
+}
+
+// -----
+
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: queue.program: machine 'ascend-a3' has 48 aiv cores, the order has 24
+queue.program @p ranks 2 machine "ascend-a3" {
+  queue.order aiv {
+    [] times 24
+  }
+}
+
+// -----
+
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: queue.program: the order of the aic cores names @t: no such family
+queue.program @p ranks 2 machine "ascend-a3" {
+  queue.order aic {
+    [@t[0]],
+    [] times 23
+  }
+}
+
+// -----
+
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: queue.program: @t runs on aiv, found in the order of the aic cores
+queue.program @p ranks 2 machine "ascend-a3" {
+  tile.buffer @b workspace : !tile.buffer<5x6xi32>
+  tile.tasks @t (b) in (5) on aiv
+    kernel "count_tokens"
+    reads @b[b, :]
+    writes @b[:, b]
+  queue.order aic {
+    [@t[0, 1, 2, 3, 4]],
+    [] times 23
+  }
+}
+
+// -----
+
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: queue.program: task 5 of @t does not exist, it has 5
+queue.program @p ranks 2 machine "ascend-a3" {
+  tile.buffer @b workspace : !tile.buffer<5x6xi32>
+  tile.tasks @t (b) in (5) on aiv
+    kernel "count_tokens"
+    reads @b[b, :]
+    writes @b[:, b]
+  queue.order aiv {
+    [@t[0, 1, 2, 3, 4]],
+    [@t[5]],
+    [] times 46
+  }
+}
+
+// -----
+
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: queue.program: task 2 of @t must be in one queue once, found 2 times
+queue.program @p ranks 2 machine "ascend-a3" {
+  tile.buffer @b workspace : !tile.buffer<5x6xi32>
+  tile.tasks @t (b) in (5) on aiv
+    kernel "count_tokens"
+    reads @b[b, :]
+    writes @b[:, b]
+  queue.order aiv {
+    [@t[0, 1, 2, 3, 4]],
+    [@t[2]],
+    [] times 46
+  }
+}
+
+// -----
+
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: queue.program: task 3 of @t must be in one queue once, found 0 times
+queue.program @p ranks 2 machine "ascend-a3" {
+  tile.buffer @b workspace : !tile.buffer<5x6xi32>
+  tile.tasks @t (b) in (5) on aiv
+    kernel "count_tokens"
+    reads @b[b, :]
+    writes @b[:, b]
+  queue.order aiv {
+    [@t[0, 1, 2, 4]],
+    [] times 47
+  }
+}
+
+// -----
+
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: queue.program: no queue has the tasks of @t
+queue.program @p ranks 2 machine "ascend-a3" {
+  tile.buffer @b workspace : !tile.buffer<5x6xi32>
+  tile.tasks @t (b) in (5) on aiv
+    kernel "count_tokens"
+    reads @b[b, :]
+    writes @b[:, b]
+  queue.order aic {
+    [] times 24
+  }
+}
+
+// -----
+
+// Regions are checked as in a tile.program.
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: queue.program: @t: @b[:, b, :]: 3 selectors for a buffer of 2 dimensions
+queue.program @p ranks 2 machine "ascend-a3" {
+  tile.buffer @b workspace : !tile.buffer<5x6xi32>
+  tile.tasks @t (b) in (5) on aiv
+    kernel "count_tokens"
+    reads @b[b, :]
+    writes @b[:, b, :]
+}
