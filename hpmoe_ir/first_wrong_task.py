@@ -6,7 +6,7 @@ compared with what each task should have written, family by family in the order 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ def first_wrong_task(
     kernel: CompiledKernel,
     dtype: Dtype,
     inputs: Sequence[Sequence[RankInputs]],
-    floats: Sequence[Sequence[dict[str, np.ndarray[Any, Any]]]],
+    floats: Sequence[Sequence[Mapping[str, np.ndarray[Any, Any]]]],
     seed: int,
     executable: Path,
 ) -> str:

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
 from xdsl.utils.hints import isa
 
 from hpmoe_ir.diagnostics import InputError, location_of
 from hpmoe_ir.dialects.moe import RouteOp, route_type
 from hpmoe_ir.dialects.placement import AnyTensor
+from hpmoe_ir.dtypes import Dtype
 from hpmoe_ir.frontends.build_layer import ARGUMENTS, ELEMENTS, layer_module
 from hpmoe_ir.layer import LayerConfig, LayerError
 
@@ -45,9 +47,9 @@ def graph_layer(module: ModuleOp) -> GraphLayer:
             f"{len(routes)} routes",
             where,
         )
-    x, _, _, w13, w2 = types
+    x, w2 = types[0], types[-1]
     route = routes[0]
-    names = {element: name for name, element in ELEMENTS.items()}
+    names: dict[Attribute, Dtype] = {element: name for name, element in ELEMENTS.items()}
     layer = module.attributes.get("moe.layer")
     source = module.attributes.get("moe.source")
     try:
