@@ -14,6 +14,7 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import DiagnosticException
 
@@ -62,15 +63,27 @@ class Compiled:
     """Time of each pass and of lowering."""
 
     @property
+    def functions(self) -> list[str]:
+        """Names of the functions of the graph; the forward direction first."""
+        return [op.sym_name.data for op in self.modules["moe"].ops if isinstance(op, FuncOp)]
+
+    @property
     def forward(self) -> CompiledKernel:
         """The kernel of the forward direction."""
         return next(iter(self.kernels.values()))
 
 
 def compile_module(
-    ctx: Context, module: ModuleOp, lowering: LowerMoePass, progress: Progress = lambda _: None
+    ctx: Context,
+    module: ModuleOp,
+    lowering: LowerMoePass,
+    progress: Progress = lambda _: None,
+    down_to: str = "code",
 ) -> Compiled:
-    """Lowers a module at the `moe` level. Raises InputError where a pass refuses it."""
+    """Lowers a module at the `moe` level, to `moe` or `comm` or all the way to code.
+
+    Raises InputError where a pass refuses it.
+    """
     found = level_of(module)
     if found is None or found[0] != "moe":
         what = f"{found[1].name} of the {found[0]} level" if found else "no operation of moe"
@@ -81,7 +94,10 @@ def compile_module(
     modules = {"moe": module.clone()}
     current = module.clone()
     seconds: dict[str, float] = {}
+    pipeline = str(lowering.pipeline_pass_spec())
     for module_pass in lowering.passes():
+        if down_to in modules and down_to in ("moe", "comm"):
+            return Compiled(modules, {}, pipeline, seconds)
         progress(module_pass.name)
         start = time.perf_counter()
         try:
@@ -105,7 +121,7 @@ def compile_module(
         op = e.op if isinstance(e, RefusedError) else current
         raise InputError(one_line(str(e)), location_of(op)) from e
     seconds["lowering"] = time.perf_counter() - start
-    return Compiled(modules, kernels, str(lowering.pipeline_pass_spec()), seconds)
+    return Compiled(modules, kernels, pipeline, seconds)
 
 
 def _kernel(program: LoweredProgram) -> CompiledKernel:

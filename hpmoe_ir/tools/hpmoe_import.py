@@ -7,7 +7,10 @@ import sys
 from pathlib import Path
 
 from hpmoe_ir.diagnostics import InputError
-from hpmoe_ir.tools.layer_options import add_size_options, layer_of
+from hpmoe_ir.dtypes import DtypeError, check_dtype
+from hpmoe_ir.layer import LayerConfig, LayerError
+from hpmoe_ir.tools.layer_options import add_size_options, layer_of, token_counts
+from hpmoe_ir.tools.progress import Progress
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:  # pyright: ignore[reportPrivateUsage]
@@ -40,11 +43,12 @@ def run(args: argparse.Namespace) -> int:
     from hpmoe_ir.tools.summary import layer_line
 
     if args.mindspore is not None:
-        raise InputError("--mindspore is being connected")
-    config = layer_of(args)
+        config = _mindspore_config(args)
+    else:
+        config = layer_of(args)
+        for note in config.notes:
+            print(f"note: outside the expert part: {note}", file=sys.stderr)
     module = layer_module(config)
-    for note in config.notes:
-        print(f"note: outside the expert part: {note}", file=sys.stderr)
     try:
         Path(args.output).write_text(module_text(module))
     except OSError as e:
@@ -52,3 +56,29 @@ def run(args: argparse.Namespace) -> int:
     print(layer_line(graph_layer(module).config))
     print(f"{'written':<9} {args.output}")
     return 0
+
+
+def _mindspore_config(args: argparse.Namespace) -> LayerConfig:
+    """The layer of a MindSpore Cell or file; says what was taken of it and what was left."""
+    from hpmoe_ir.frontends.mindspore_export import mindspore_layer
+
+    for size in ("top_k", "hidden", "width", "experts"):
+        if getattr(args, size) is not None:
+            flag = size.replace("_", "-")
+            raise InputError(f"--{flag}: the graph says what it is, it can't be given")
+    counts = token_counts(args)
+    try:
+        dtype = None if args.dtype is None else check_dtype(args.dtype)
+        with Progress() as progress:
+            progress("MindSpore is compiling the graph")
+            layer = mindspore_layer(
+                args.mindspore,
+                ranks=args.ranks,
+                tokens=None if counts is None else max(counts),
+                capacity=args.capacity,
+                dtype=dtype,
+            )
+    except (LayerError, DtypeError) as e:
+        raise InputError(str(e)) from e
+    print(layer.report(), file=sys.stderr)
+    return layer.config

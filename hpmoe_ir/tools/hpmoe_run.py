@@ -126,7 +126,7 @@ class _Runner:
                 print(f"note: {name} was changed since it was compiled", file=sys.stderr)
             return compiled
         lowering = lowering_of(args)
-        return compile_module(ctx, graph_of(ctx, args), lowering, self.progress)
+        return compile_module(ctx, graph_of(ctx, args), lowering, self.progress, args.level)
 
     def _values(self, config: LayerConfig) -> list[LayerValues]:
         from hpmoe_ir.routing import RoutingError, parse_routing, read_routing
@@ -168,7 +168,7 @@ class _Runner:
 
         values = [forward_values(v) for v in launches]
         dtype = launches[0].config.dtype
-        results = self._run_function(compiled, next(iter(compiled.kernels)), dtype, values)
+        results = self._run_function(compiled, compiled.functions[0], dtype, values)
         return [[by_name[OUTPUT] for by_name in launch] for launch in results]
 
     def _run_function(
@@ -187,11 +187,11 @@ class _Runner:
         from hpmoe_ir.runtime.cpu_model import DeviceFault
 
         args = self.args
-        kernel = compiled.kernels[function]
         self.look = None
         executable = None
         try:
             if args.level == "code":
+                kernel = compiled.kernels[function]
                 self.progress(f"building @{function} for the CPU model")
                 executable = build_program(kernel.program, kernel.source)
                 self.look = _FirstWrongTask(kernel, dtype, launches, executable)
@@ -268,7 +268,7 @@ class _Runner:
                     file=sys.stderr,
                 )
                 values = [forward_values(v) for v in launches]
-                results = run_level("moe", compiled, next(iter(compiled.kernels)), values)
+                results = run_level("moe", compiled, compiled.functions[0], values)
                 references = [[by_name[OUTPUT] for by_name in launch] for launch in results]
                 name = "NumPy at the moe level"
         except OracleError as e:

@@ -21,6 +21,8 @@ def layer_line(config: LayerConfig) -> str:
 def compiled_lines(compiled: Compiled) -> Iterator[str]:
     """A line for each level, and one for what was generated."""
     for level in ("moe", "comm"):
+        if level not in compiled.modules:
+            return
         counts = Counter(
             op.name
             for op in compiled.modules[level].walk()
