@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.passes import ModulePass
-from xdsl.utils.exceptions import PassFailedException
 
+from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.queue import ProgramOp, events_of
 from hpmoe_ir.dialects.tile import buffer_bytes, buffers_of
 from hpmoe_ir.passes.level import programs_at
@@ -47,8 +47,9 @@ class AllocateEventsPass(ModulePass):
                 if buffer.space.data != "window":
                     continue
                 if buffer.offset is None:
-                    raise PassFailedException(
-                        f"{self.name}: window @{name} has no offset; run plan-memory before it"
+                    refuse(
+                        buffer,
+                        f"{self.name}: window @{name} has no offset; run plan-memory before it",
                     )
                 end = max(end, buffer.offset.value.data + buffer_bytes(buffer))
             program.counters = IntegerAttr(-(-end // 512) * 512, i64)

@@ -13,6 +13,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
+from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects import queue
 from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.tile import DependenceOp, ProgramOp, TasksOp, families_of
@@ -95,9 +96,10 @@ class AssignQueuesPass(ModulePass):
         families = list(families_of(program).values())
         dependences = [d for d in block.ops if isinstance(d, DependenceOp)]
         if len(families) > 1 and not dependences:
-            raise PassFailedException(
+            refuse(
+                program,
                 f"{self.name}: @{program.sym_name.data} has no dependences; run "
-                "insert-dependencies before it"
+                "insert-dependencies before it",
             )
         ranks = program.ranks.value.data
         _check_sizes(families, machine)
@@ -133,9 +135,10 @@ def _check_sizes(families: Sequence[TasksOp], machine: Machine) -> None:
         )
     for family in families:
         if family.task_count > machine.queue_points:
-            raise PassFailedException(
+            refuse(
+                family,
                 f"assign-queues: @{family.sym_name.data} has {family.task_count} tasks, at most "
-                f"{machine.queue_points} are possible; use larger tiles"
+                f"{machine.queue_points} are possible; use larger tiles",
             )
 
 

@@ -12,6 +12,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 from xdsl.utils.hints import isa
 
+from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.comm import RouteOp
 from hpmoe_ir.dialects.moe import route_type
 from hpmoe_ir.dialects.placement import AnyTensor, GroupedAttr, RouteType
@@ -91,9 +92,7 @@ class ConvertCommToTilePass(ModulePass):
             raise PassFailedException(f"{self.name}: option machine: {e}") from e
         for function in list(op.ops):
             if not isinstance(function, FuncOp):
-                raise PassFailedException(
-                    f"{self.name}: expected functions only, found {function.name}"
-                )
+                refuse(function, f"{self.name}: expected functions only, found {function.name}")
             program = self._convert(function, machine)
             block = function.parent_block()
             assert block is not None
@@ -138,21 +137,25 @@ class ConvertCommToTilePass(ModulePass):
     def _convert(self, function: FuncOp, machine: Machine) -> ProgramOp:
         routes = [route_type(o.route) for o in function.body.walk() if isinstance(o, RouteOp)]
         if not routes:
-            raise PassFailedException(
+            refuse(
+                function,
                 f"{self.name}: @{function.sym_name.data} has no comm.route, there is nothing to "
-                "spread over ranks"
+                "spread over ranks",
             )
         if len(routes) > 1:
-            raise PassFailedException(
-                f"{self.name}: @{function.sym_name.data} has {len(routes)} routes, one is supported"
+            refuse(
+                function,
+                f"{self.name}: @{function.sym_name.data} has {len(routes)} routes, one "
+                "is supported",
             )
         tiling = Tiling(machine, self._partition(routes[0], machine), routes[0].ranks.data)
         block = function.body.block
         for i, argument in enumerate(block.args):
             if not isa(argument.type, AnyTensor):
-                raise PassFailedException(
+                refuse(
+                    function,
                     f"{self.name}: argument {i} of @{function.sym_name.data}: expected a tensor, "
-                    f"found {argument.type}"
+                    f"found {argument.type}",
                 )
             stem = argument.name_hint or f"arg{i}"
             type = buffer_type_of(argument.type)
@@ -163,8 +166,9 @@ class ConvertCommToTilePass(ModulePass):
             if isinstance(found, ReturnOp):
                 continue
             if not tile_operation(found, tiling):
-                raise PassFailedException(
-                    f"{self.name}: {found.name} has no tiling; give it the trait HasTilingTrait"
+                refuse(
+                    found,
+                    f"{self.name}: {found.name} has no tiling; give it the trait HasTilingTrait",
                 )
         return ProgramOp(
             function.sym_name.data,
@@ -178,13 +182,14 @@ def _declare_outputs(function: FuncOp, tiling: Tiling) -> None:
     assert isinstance(last, ReturnOp)
     for i, value in enumerate(last.arguments):
         if not isinstance(value.owner, Operation):
-            raise PassFailedException(
+            refuse(
+                function,
                 f"convert-comm-to-tile: @{function.sym_name.data} returns as value {i} what it "
-                "does not compute; outputs must be results of tasks"
+                "does not compute; outputs must be results of tasks",
             )
         if value in tiling.outputs:
-            raise PassFailedException(
-                f"convert-comm-to-tile: @{function.sym_name.data} returns value {i} twice"
+            refuse(
+                function, f"convert-comm-to-tile: @{function.sym_name.data} returns value {i} twice"
             )
         assert isa(value.type, AnyTensor)
         stem = value.name_hint or f"out{i}"
@@ -200,7 +205,8 @@ def _check_elements(op: Operation) -> None:
         if isa(value.type, AnyTensor) and isinstance(value.type.encoding, GroupedAttr):
             element = value.type.element_type
             if not isinstance(element, BFloat16Type | Float16Type):
-                raise PassFailedException(
+                refuse(
+                    op,
                     f"convert-comm-to-tile: {op.name}: the kernels take bf16 or f16, found "
-                    f"{element}"
+                    f"{element}",
                 )

@@ -10,8 +10,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir.affine import AffineExpr
 from xdsl.passes import ModulePass
-from xdsl.utils.exceptions import PassFailedException
 
+from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.queue import (
     POINT_BITS,
@@ -65,9 +65,10 @@ class ExpandTasksPass(ModulePass):
             families = families_of(program)
             total = sum(f.task_count for f in families.values())
             if total > self.limit:
-                raise PassFailedException(
+                refuse(
+                    program,
                     f"{self.name}: @{program.sym_name.data} has {total} tasks, option limit "
-                    f"allows {self.limit}"
+                    f"allows {self.limit}",
                 )
             cores = [
                 core

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
+from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.region import Region, format_region
 from hpmoe_ir.dialects.tile import (
     BufferOp,
@@ -83,8 +84,8 @@ class InsertDependenciesPass(ModulePass):
         for program in programs_at(op, ProgramOp, self.name):
             for found in program.body.block.ops:
                 if isinstance(found, DependenceOp):
-                    raise PassFailedException(
-                        f"{self.name}: @{program.sym_name.data} has dependences already"
+                    refuse(
+                        program, f"{self.name}: @{program.sym_name.data} has dependences already"
                     )
             _check_disjoint(program)
             for dependence in find_dependences(program, self.granularity):
@@ -144,11 +145,12 @@ def _events(
 ) -> EventMap:
     if later.region.peer is not None:
         names = later.family.dim_names
-        raise PassFailedException(
+        refuse(
+            later.family,
             f"insert-dependencies: @{later.family.sym_name.data} writes "
             f"{format_region(later.region, names)}, which @{earlier.family.sym_name.data} uses "
             "before: a put can only be ordered after its own rank's tasks; give it a window of "
-            "its own"
+            "its own",
         )
     shape = Shape(buffer.content, program.ranks.value.data)
     try:
@@ -168,8 +170,9 @@ def _check_disjoint(program: ProgramOp) -> None:
             tasks = first_overlap(family, region, shape)
             if tasks is not None:
                 text = format_region(region, family.dim_names)
-                raise PassFailedException(
+                refuse(
+                    family,
                     f"insert-dependencies: tasks {tasks[0]} and {tasks[1]} of "
                     f"@{family.sym_name.data} both write {text}; a family's tasks must write "
-                    "different parts, or say `scatter`"
+                    "different parts, or say `scatter`",
                 )
