@@ -11,10 +11,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+
+from hpmoe_ir.extensions import KERNELS, extensions
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -118,9 +121,29 @@ class Kernel:
             return f"kernel '{self.name}' takes the options {expected}, found {found}"
         return ""
 
-    def signature(self) -> tuple[object, ...]:
-        """What another kernel must share to take this one's place."""
-        return (self.core, self.reads, self.writes, self.scalars)
+    def cannot_replace(self, other: Kernel) -> str:
+        """What keeps this kernel from taking the place of `other`, empty when nothing does.
+
+        Core kind and elements of the tiles must be the same, and as many scalars. Options that
+        this kernel does not have are left out; it may not need others.
+        """
+        for what, expected, found in (
+            ("core", other.core, self.core),
+            ("reads", _elements(other.reads), _elements(self.reads)),
+            ("writes", _elements(other.writes), _elements(self.writes)),
+            ("scalars", str(len(other.scalars)), str(len(self.scalars))),
+        ):
+            if expected != found:
+                return f"{what}: expected {expected}, found {found}"
+        missing = [o for o in self.options if o not in other.options]
+        if missing:
+            known = ", ".join(other.options) or "none"
+            return f"options: expected some of {known}, found {', '.join(missing)}"
+        return ""
+
+
+def _elements(operands: Sequence[TileOperand]) -> str:
+    return ", ".join(o.element for o in operands) or "none"
 
 
 _registry: dict[str, Kernel] = {}
@@ -136,15 +159,34 @@ def register_kernel(kernel: Kernel) -> Kernel:
 
 
 def find_kernel(name: str) -> Kernel:
-    """The kernel `name`; raises KernelError with the nearest name where there is none."""
+    """The kernel `name`, the project's, registered in this process, or of an installed package.
+
+    Raises KernelError with the nearest name where there is none.
+    """
     _load_own()
     if name not in _registry:
-        near = difflib.get_close_matches(name, _registry, n=1)
+        others = extensions(KERNELS)
+        if name in others:
+            return _load(others[name])
+        known = sorted({*_registry, *others})
+        near = difflib.get_close_matches(name, known, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
-        raise KernelError(
-            f"unknown kernel '{name}', registered: {', '.join(sorted(_registry))}{hint}"
-        )
+        raise KernelError(f"unknown kernel '{name}', registered: {', '.join(known)}{hint}")
     return _registry[name]
+
+
+def _load(point: EntryPoint) -> Kernel:
+    """The kernel of another package's entry point, registered from now on."""
+    try:
+        kernel = point.load()
+    except (ImportError, AttributeError) as e:
+        raise KernelError(f"kernel '{point.name}': cannot load {point.value}: {e}") from e
+    if not isinstance(kernel, Kernel) or kernel.name != point.name:
+        raise KernelError(
+            f"kernel '{point.name}': expected {point.value} to be a Kernel of that name, found "
+            f"{kernel.name if isinstance(kernel, Kernel) else type(kernel).__name__}"
+        )
+    return register_kernel(kernel)
 
 
 def _load_own() -> None:

@@ -22,13 +22,18 @@ STRING_OR_COMMENT = re.compile(
 
 
 def make_context() -> Context:
-    """A context that knows all dialects of xDSL and of this package, loaded when used."""
+    """A context that knows all dialects of xDSL, of this package and of extensions.
+
+    Each is loaded when it is used.
+    """
     from xdsl.dialects import get_all_dialects
+    from xdsl.universe import Universe
 
     from hpmoe_ir.universe import DIALECTS
 
     ctx = Context()
-    for name, factory in (get_all_dialects() | DIALECTS).items():
+    extended = Universe.get_multiverse().all_dialects
+    for name, factory in (get_all_dialects() | extended | DIALECTS).items():
         ctx.register_dialect(name, factory)
     return ctx
 

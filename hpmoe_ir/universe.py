@@ -58,6 +58,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "insert-dependencies": _pass("insert_dependencies", "InsertDependenciesPass"),
     "lower-moe": _pass("lower_moe", "LowerMoePass"),
     "plan-memory": _pass("plan_memory", "PlanMemoryPass"),
+    "substitute-kernel": _pass("substitute_kernel", "SubstituteKernelPass"),
 }
 
 TARGETS: dict[str, Callable[[], type[Target]]] = {

@@ -12,6 +12,7 @@ from xdsl.utils.exceptions import InterpretationError
 from xdsl.utils.hints import isa
 
 from hpmoe_ir.dialects.placement import AnyTensor
+from hpmoe_ir.extensions import INTERPRETERS, extensions
 from hpmoe_ir.interpreter.comm import CommFunctions
 from hpmoe_ir.interpreter.moe import MoeFunctions
 from hpmoe_ir.interpreter.values import Array, PerRank, check_argument
@@ -54,6 +55,8 @@ def run_module(
     interpreter = Interpreter(module)
     for functions in (FuncFunctions(), MoeFunctions(), CommFunctions(ranks)):
         interpreter.register_implementations(functions)
+    for point in extensions(INTERPRETERS).values():
+        interpreter.register_implementations(point.load()())
     return list(interpreter.call_op(op, tuple(values)))
 
 

@@ -159,7 +159,7 @@ tile.tasks @a (b) in (2) on aiv
 // -----
 
 // A kernel that nobody registered.
-// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: tile.tasks: unknown kernel 'count_tokes', registered: build_route, copy_rows, count_tokens, exchange_counts, gather_rows, grouped_matmul, place_tokens, swiglu, weighted_sum; did you mean 'count_tokens'?
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: tile.tasks: unknown kernel 'count_tokes', registered: {{.*}}; did you mean 'count_tokens'?
 tile.tasks @a (b) in (2) on aiv
   kernel "count_tokes"
   reads @i[:, :]

@@ -1,0 +1,66 @@
+"""The kernels of the extension, as hpmoe_ir sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from hpmoe_ir.kernels import Cost, Kernel, TileOperand, TileView
+
+INCLUDE = Path(__file__).parent / "include"
+
+SWIGLU_LIMIT = 7
+"""What `clamped_swiglu` clamps to before it multiplies."""
+
+
+def _clamp(
+    reads: Sequence[TileView], writes: Sequence[TileView], o: Mapping[str, int], _s: Sequence[int]
+) -> None:
+    (rows,), (out,) = reads, writes
+    out.store(np.clip(rows.array, -o["limit"], o["limit"]))
+
+
+def _clamped_swiglu(
+    reads: Sequence[TileView], writes: Sequence[TileView], _o: Mapping[str, int], _s: Sequence[int]
+) -> None:
+    (h,), (out,) = reads, writes
+    gate, up = np.split(np.clip(h.array, -SWIGLU_LIMIT, SWIGLU_LIMIT), 2, axis=1)
+    out.store(gate / (1 + np.exp(-gate)) * up)
+
+
+def _cost(reads: Sequence[int], writes: Sequence[int], _o: Mapping[str, int]) -> Cost:
+    # Two casts, Mins and Maxs; 16-bit elements in and out.
+    return Cost(vector_elements=4 * reads[0], bytes_moved=2 * (reads[0] + writes[0]))
+
+
+def _swiglu_cost(reads: Sequence[int], writes: Sequence[int], _o: Mapping[str, int]) -> Cost:
+    # Mins and Maxs of both halves, and the eight instructions of SwiGLU.
+    return Cost(vector_elements=12 * writes[0], bytes_moved=2 * (reads[0] + writes[0]))
+
+
+CLAMP = Kernel(
+    "clamp",
+    "clamp_extension::Clamp",
+    "clamp_extension/clamp.h",
+    "aiv",
+    (TileOperand("rows"),),
+    (TileOperand("out"),),
+    _clamp,
+    _cost,
+    options=("limit",),
+    include=INCLUDE,
+)
+
+CLAMPED_SWIGLU = Kernel(
+    "clamped_swiglu",
+    "clamp_extension::ClampedSwiGlu",
+    "clamp_extension/clamp.h",
+    "aiv",
+    (TileOperand("h"),),
+    (TileOperand("out"),),
+    _clamped_swiglu,
+    _swiglu_cost,
+    include=INCLUDE,
+)
