@@ -59,8 +59,8 @@ tile.program @tasks ranks 2 {
     writes @route[:], @status[:]
     scalars (rank, 20)
   tile.tasks @dispatch (p, e, c) in (2, 3, 4) on aiv
-    kernel "gather_rows" using @route
-    reads @x[:, :], @order[sent(p * 3 + e, chunk c of 4 by 16)]
+    kernel "copy_rows" using @route
+    reads @back[sent(p * 3 + e, chunk c of 4 by 16), :]
     writes @recv on p [grouped(e, rank of 2, chunk c of 4 by 16), :]
   tile.tasks @matmul (e, g, n) in (3, 2, 3) on aic
     kernel "grouped_matmul" {tile_m = 16 : i64, tile_n = 16 : i64, tile_k = 32 : i64, transpose_rhs = 0 : i64} using @route
@@ -96,8 +96,8 @@ tile.program @tasks ranks 2 {
 // CHECK-NEXT:     writes @route[:], @status[:]
 // CHECK-NEXT:     scalars (rank, 20)
 // CHECK-NEXT:   tile.tasks @dispatch (p, e, c) in (2, 3, 4) on aiv
-// CHECK-NEXT:     kernel "gather_rows" using @route
-// CHECK-NEXT:     reads @x[:, :], @order[sent(p * 3 + e, chunk c of 4 by 16)]
+// CHECK-NEXT:     kernel "copy_rows" using @route
+// CHECK-NEXT:     reads @back[sent(p * 3 + e, chunk c of 4 by 16), :]
 // CHECK-NEXT:     writes @recv on p [grouped(e, rank of 2, chunk c of 4 by 16), :]
 // CHECK-NEXT:   tile.tasks @matmul (e, g, n) in (3, 2, 3) on aic
 // CHECK-NEXT:     kernel "grouped_matmul" {tile_m = 16 : i64, tile_n = 16 : i64, tile_k = 32 : i64, transpose_rhs = 0 : i64} using @route
@@ -124,7 +124,7 @@ tile.program @tasks ranks 2 {
 // GENERIC-NEXT:   "tile.buffer"() <{sym_name = "back", space = "window", type = !tile.buffer<sent 14 rows, 32xbf16>, copies = 1 : i64}> : () -> ()
 // GENERIC-NEXT:   "tile.tasks"() <{sym_name = "place", dims = ["b"], grid = array<i64: 2>, core = "aiv", kernel = "place_tokens", options = {}, reads = [#tile.region<@ids[tokens(d0 of 2), :]>, #tile.region<@chunk_counts[:, :]>], writes = [#tile.region<scatter @order[:]>, #tile.region<@position[tokens(d0 of 2), :]>], scalars = [#tile.index<d0>]}> : () -> ()
 // GENERIC-NEXT:   "tile.tasks"() <{sym_name = "build_route", dims = [], grid = array<i64>, core = "aiv", kernel = "build_route", options = {}, reads = [#tile.region<@counts[:, :]>], writes = [#tile.region<@route[:]>, #tile.region<@status[:]>], scalars = [#tile.index<rank>, #tile.index<20>]}> : () -> ()
-// GENERIC-NEXT:   "tile.tasks"() <{sym_name = "dispatch", dims = ["p", "e", "c"], grid = array<i64: 2, 3, 4>, core = "aiv", kernel = "gather_rows", options = {}, route = @route, reads = [#tile.region<@x[:, :]>, #tile.region<@order[sent(d0 * 3 + d1, chunk d2 of 4 by 16)]>], writes = [#tile.region<@recv on d0 [grouped(d1, rank of 2, chunk d2 of 4 by 16), :]>], scalars = []}> : () -> ()
+// GENERIC-NEXT:   "tile.tasks"() <{sym_name = "dispatch", dims = ["p", "e", "c"], grid = array<i64: 2, 3, 4>, core = "aiv", kernel = "copy_rows", options = {}, route = @route, reads = [#tile.region<@back[sent(d0 * 3 + d1, chunk d2 of 4 by 16), :]>], writes = [#tile.region<@recv on d0 [grouped(d1, rank of 2, chunk d2 of 4 by 16), :]>], scalars = []}> : () -> ()
 // GENERIC-NEXT:   "tile.tasks"() <{sym_name = "matmul", dims = ["e", "g", "n"], grid = array<i64: 3, 2, 3>, core = "aic", kernel = "grouped_matmul", options = {tile_m = 16 : i64, tile_n = 16 : i64, tile_k = 32 : i64, transpose_rhs = 0 : i64}, route = @route, reads = [#tile.region<@recv[grouped(d0, d1 of 2), :]>, #tile.region<@w13[d0, :, block(d2 by 12)]>], writes = [#tile.region<@h[grouped(d0, d1 of 2), block(d2 by 12)]>], scalars = []}> : () -> ()
 // GENERIC-NEXT:   "tile.tasks"() <{sym_name = "return", dims = ["e", "s"], grid = array<i64: 3, 2>, core = "aiv", kernel = "copy_rows", options = {}, route = @route, reads = [#tile.region<@h[grouped(d0, d1 of 2), :]>], writes = [#tile.region<@back on (rank + d1) mod 2 [sent(rank * 3 + d0), :]>], scalars = []}> : () -> ()
 // GENERIC-NEXT: }) : () -> ()
