@@ -158,7 +158,7 @@ def _events(
             earlier.family, earlier.region, later.family, later.region, shape, granularity
         )
     except DependenceError as e:
-        raise PassFailedException(f"insert-dependencies: {e}") from e
+        refuse(later.family, f"insert-dependencies: {e}")
 
 
 def _check_disjoint(program: ProgramOp) -> None:
@@ -169,10 +169,13 @@ def _check_disjoint(program: ProgramOp) -> None:
             shape = Shape(buffers[region.buffer].content, program.ranks.value.data)
             tasks = first_overlap(family, region, shape)
             if tasks is not None:
+                first, second = tasks
                 text = format_region(region, family.dim_names)
+                one, other = f"task {first.point}", f"task {second.point}"
+                if first.rank != second.rank:
+                    one, other = f"{one} on rank {first.rank}", f"{other} on rank {second.rank}"
                 refuse(
                     family,
-                    f"insert-dependencies: tasks {tasks[0]} and {tasks[1]} of "
-                    f"@{family.sym_name.data} both write {text}; a family's tasks must write "
-                    "different parts, or say `scatter`",
+                    f"insert-dependencies: {one} and {other} of @{family.sym_name.data} both "
+                    f"write {text}; a family's tasks must write different parts, or say `scatter`",
                 )
