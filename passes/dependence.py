@@ -212,7 +212,9 @@ def _class_index(index: AffineExpr, classes: dict[int, int], count: int) -> Affi
     candidates: list[tuple[Callable[[int], int], Callable[[], AffineExpr]]] = [
         (lambda v: v, lambda: index)
     ]
-    for step in {-(-last // count), max(last // count, 1)} - {1}:
+    # Classes of equal size but for the last, which the end of the axis may cut.
+    first = sum(c == 0 for c in classes.values())
+    for step in sorted({-(-last // count), max(last // count, 1), max(first, 1)} - {1}):
         candidates.append((lambda v, s=step: v // s, lambda s=step: index // s))
     # The inverse of the source groups' bounds, for groups of unequal size.
     candidates.append(
