@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import ClassVar
 
 import numpy as np
@@ -28,6 +29,9 @@ from hpmoe_ir.dialects.index import IntArray, dims_used, format_index, parse_ind
 from hpmoe_ir.dialects.region import Region, format_region, parse_region, region_exprs
 from hpmoe_ir.dialects.tile_types import IndexAttr, RegionAttr
 from hpmoe_ir.kernels import Kernel, KernelError, find_kernel
+
+MOST_TASKS = 1 << 24
+"""A slot of a queue has 24 bits for the number of a task in its family."""
 
 
 @irdl_op_definition
@@ -219,6 +223,9 @@ class TasksOp(IRDLOperation):
             raise VerifyException(
                 f"extents of the grid must be positive, found {list(self.extents)}"
             )
+        tasks = prod(self.extents)
+        if tasks > MOST_TASKS:
+            raise VerifyException(f"a family has at most {MOST_TASKS} tasks, found {tasks}")
         used = {
             d
             for region in (*self.read_regions, *self.write_regions)

@@ -139,6 +139,14 @@ tile.tasks @a (b, c) in (2, 0) on aiv
 
 // -----
 
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: tile.tasks: a family has at most 16777216 tasks, found 10000000000000
+tile.tasks @a (b, c) in (100, 100000000000) on aiv
+  kernel "count_tokens"
+  reads @i[:, :]
+  writes @o[:, :]
+
+// -----
+
 // Generic text has no names that could tell.
 // CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: tile.tasks: a region uses coordinate d1 of a grid of 1 coordinates
 "tile.tasks"() <{sym_name = "a", dims = ["b"], grid = array<i64: 2>, core = "aiv", kernel = "count_tokens", options = {}, reads = [#tile.region<@i[d1, :]>], writes = [#tile.region<@o[:, :]>], scalars = []}> : () -> ()
