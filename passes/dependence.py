@@ -119,12 +119,17 @@ def events_between(
     used: Region,
     shape: Shape,
     granularity: Granularity,
-) -> EventMap:
+    *,
+    partial: bool = False,
+) -> EventMap | None:
     """The events by which tasks of `consumer` wait for the tasks of `producer` they depend on.
 
     `written` and `used` are the two families' regions of one buffer, `used` in the memory of the
-    rank that runs the consumer. Raises DependenceError where a consumer depends on tasks that do
-    not exist, or where ranks would need different thresholds.
+    rank that runs the consumer. None where the regions have nothing in common.
+
+    Raises DependenceError where ranks would need different thresholds, and where a consumer uses
+    what no producer writes unless that is allowed by `partial`: an event then has more producers
+    than needed rather than none.
     """
     ours, theirs = region_axes(written, shape), region_axes(used, shape)
     source: list[AffineExpr] = []
@@ -139,6 +144,10 @@ def events_between(
         wanted = _values(consumer, theirs[name].index, shape.ranks)
         classes = _classes(values, ours[name].bounds, wanted, theirs[name].bounds)
         missing = [v for v in wanted if v not in classes.of_consumer]
+        if missing and partial:
+            if len(missing) == len(wanted):
+                return None
+            continue
         if missing:
             raise DependenceError(
                 f"@{consumer.sym_name.data} uses a part of @{used.buffer} that no task of "

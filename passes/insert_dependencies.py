@@ -50,7 +50,8 @@ class InsertDependenciesPass(ModulePass):
     depends on the tasks that build it. The events and thresholds follow from the regions alone,
     for every routing: a task that turns out to have no rows counts all the same.
 
-    Needs a `tile.program` without dependences. Promises that every read of a task is ordered after
+    Needs a `tile.program` without dependences, in which what is read from a buffer with one writer
+    has been written by it. Promises that every read of a task is ordered after
     the writes that it needs. Dependences that others imply are added too: `elide-dependencies`
     takes them out.
 
@@ -105,7 +106,12 @@ def find_dependences(program: ProgramOp, granularity: Granularity) -> list[Depen
             for earlier in accesses[access.region.buffer]:
                 if not (earlier.writes or access.writes):
                     continue
-                events = _events(program, buffer, earlier, access, granularity)
+                writers = {a.family for a in accesses[access.region.buffer] if a.writes}
+                # A part that is read must have been written, by the only family that could.
+                partial = access.writes or not earlier.writes or len(writers) > 1
+                events = _events(program, buffer, earlier, access, granularity, partial)
+                if events is None:
+                    continue
                 key = (earlier.family.sym_name.data, events)
                 on = found.setdefault(key, (earlier.family, []))[1]
                 if access.region.buffer not in on:
@@ -142,7 +148,8 @@ def _events(
     earlier: Access,
     later: Access,
     granularity: Granularity,
-) -> EventMap:
+    partial: bool,
+) -> EventMap | None:
     if later.region.peer is not None:
         names = later.family.dim_names
         refuse(
@@ -155,7 +162,13 @@ def _events(
     shape = Shape(buffer.content, program.ranks.value.data)
     try:
         return events_between(
-            earlier.family, earlier.region, later.family, later.region, shape, granularity
+            earlier.family,
+            earlier.region,
+            later.family,
+            later.region,
+            shape,
+            granularity,
+            partial=partial,
         )
     except DependenceError as e:
         refuse(later.family, f"insert-dependencies: {e}")

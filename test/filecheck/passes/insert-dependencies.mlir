@@ -650,3 +650,48 @@ tile.program @strided ranks 1 {
 // EXPERT-NEXT:   tile.dependence @p (i) -> @q (i) on @b, @a
 // EXPERT-NEXT:     events () from () to () count 3
 // EXPERT-NEXT: }
+
+// -----
+
+// Two families that write different parts do not wait for each other; who reads all waits for both.
+tile.program @disjoint ranks 1 {
+  tile.buffer @a input : !tile.buffer<5x6xi32>
+  tile.buffer @b workspace : !tile.buffer<5x6xi32>
+  tile.buffer @c workspace : !tile.buffer<5x6xi32>
+  tile.tasks @p (i) in (3) on aiv
+    kernel "count_tokens"
+    reads @a[i, :]
+    writes @b[i, :]
+  tile.tasks @q (i) in (2) on aiv
+    kernel "count_tokens"
+    reads @a[i, :]
+    writes @b[i + 3, :]
+  tile.tasks @r (i) in (5) on aiv
+    kernel "count_tokens"
+    reads @b[i, :]
+    writes @c[i, :]
+}
+
+// CHECK-LABEL: tile.program @disjoint ranks 1 {
+// CHECK:        tile.tasks @r (i) in (5) on aiv
+// CHECK-NEXT:     kernel "count_tokens"
+// CHECK-NEXT:     reads @b[i, :]
+// CHECK-NEXT:     writes @c[i, :]
+// CHECK-NEXT:   tile.dependence @p (i) -> @r (i) on @b
+// CHECK-NEXT:     events () from () to () count 3
+// CHECK-NEXT:   tile.dependence @q (i) -> @r (i) on @b
+// CHECK-NEXT:     events () from () to () count 2
+// CHECK-NEXT: }
+
+// EXPERT-LABEL: tile.program @disjoint ranks 1 {
+// EXPERT:        tile.tasks @r (i) in (5) on aiv
+// EXPERT-NEXT:     kernel "count_tokens"
+// EXPERT-NEXT:     reads @b[i, :]
+// EXPERT-NEXT:     writes @c[i, :]
+// EXPERT-NEXT:   tile.dependence @p (i) -> @q (i) on @b
+// EXPERT-NEXT:     events () from () to () count 3
+// EXPERT-NEXT:   tile.dependence @p (i) -> @r (i) on @b
+// EXPERT-NEXT:     events () from () to () count 3
+// EXPERT-NEXT:   tile.dependence @q (i) -> @r (i) on @b
+// EXPERT-NEXT:     events () from () to () count 2
+// EXPERT-NEXT: }

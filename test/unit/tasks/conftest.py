@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
-from operator import or_
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -335,7 +334,7 @@ def order_of(program: ProgramOp) -> Order:
                 continue
             signals, waits = signals_and_waits(d, program)
             masks = {
-                event: reduce(or_, (before[t] | 1 << number[t] for t in tasks), 0)
+                event: reduce(lambda a, t: a | before[t] | 1 << number[t], tasks, 0)
                 for event, tasks in signals.items()
             }
             for task, event in waits.items():

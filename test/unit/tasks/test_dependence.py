@@ -63,7 +63,9 @@ def between(
     producer: TasksOp, consumer: TasksOp, shape: Shape, granularity: Granularity = "part"
 ) -> EventMap:
     written, used = producer.write_regions[0], consumer.read_regions[0]
-    return events_between(producer, written, consumer, used, shape, granularity)
+    found = events_between(producer, written, consumer, used, shape, granularity)
+    assert found is not None
+    return found
 
 
 def test_puts_of_all_ranks_by_source_groups():
