@@ -8,11 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir.affine import AffineExpr
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineExpr,
+)
 from xdsl.passes import ModulePass
 
 from hpmoe_ir.diagnostics import refuse
-from hpmoe_ir.dialects.index import RANK
+from hpmoe_ir.dialects.index import RANK, evaluate_index
 from hpmoe_ir.dialects.queue import (
     POINT_BITS,
     POINT_MASK,
@@ -34,9 +39,9 @@ from hpmoe_ir.passes.level import programs_at
 class ExpandTasksPass(ModulePass):
     """Replaces families and orders by a `queue.core` for each core that has tasks.
 
-    Each task says which events it waits for, at which count, what it reads and writes, and what it
-    signals, with the coordinates filled in; the rank stays a symbol. The result is for reading and
-    for tests: nothing lowers it.
+    Each task says which events it waits for, at which count where that is the same on every rank,
+    what it reads and writes, and what it signals, with the coordinates filled in; the rank stays a
+    symbol. The result is for reading and for tests: nothing lowers it.
 
     Needs a `queue.program`; refuses more tasks than `limit`.
 
@@ -96,13 +101,35 @@ def _expand(program: ProgramOp, order: OrderOp, families: dict[str, TasksOp]) ->
     return cores
 
 
+def _folded(expr: AffineExpr, ranks: int) -> AffineExpr:
+    """The expression without operations on numbers; `simplify` would write `mod` as divisions."""
+    if not isinstance(expr, AffineBinaryOpExpr):
+        return expr
+    lhs, rhs = _folded(expr.lhs, ranks), _folded(expr.rhs, ranks)
+    folded = AffineBinaryOpExpr(expr.kind, lhs, rhs)
+    if isinstance(lhs, AffineConstantExpr) and isinstance(rhs, AffineConstantExpr):
+        return AffineExpr.constant(int(evaluate_index(folded, (), 0)))
+    zero, one = AffineExpr.constant(0), AffineExpr.constant(1)
+    match expr.kind:
+        case AffineBinaryOpKind.Add if zero in (lhs, rhs):
+            return lhs if rhs == zero else rhs
+        case AffineBinaryOpKind.Mul if rhs == zero:
+            return zero
+        case AffineBinaryOpKind.Mul | AffineBinaryOpKind.FloorDiv if rhs == one:
+            return lhs
+        case AffineBinaryOpKind.Mod if lhs == RANK and rhs == AffineExpr.constant(ranks):
+            return RANK
+        case _:
+            return folded
+
+
 def _task(program: ProgramOp, family: TasksOp, point: int) -> TaskOp:
     extents = family.extents
     coords = [int(c) for c in np.unravel_index(point, extents)] if extents else []
 
     def change(expr: AffineExpr) -> AffineExpr:
         constants = [AffineExpr.constant(c) for c in coords]
-        return expr.replace_dims_and_symbols(constants, [RANK]).simplify(0, 1)
+        return _folded(expr.replace_dims_and_symbols(constants, [RANK]), program.ranks.value.data)
 
     def index(exprs: Sequence[AffineExpr]) -> tuple[AffineExpr, ...]:
         return tuple(change(e) for e in exprs)
@@ -113,8 +140,11 @@ def _task(program: ProgramOp, family: TasksOp, point: int) -> TaskOp:
     for wait in waits_of(program):
         if wait.family_name == name:
             event = events[wait.event_name]
-            at = flat_events(wait.index_exprs, event.extents, coords, 0, 1)
-            count = int(event.thresholds[at][0])
+            counts = {
+                int(event.thresholds[flat_events(wait.index_exprs, event.extents, coords, rank, 1)])
+                for rank in range(program.ranks.value.data)
+            }
+            count = counts.pop() if len(counts) == 1 else None
             waits.append(EventUse(wait.event_name, index(wait.index_exprs), count))
     signals = [
         EventUse(

@@ -1,6 +1,6 @@
 // RUN: hpmoe-opt %s --split-input-file -p expand-tasks | filecheck %s
 
-// Coordinates are filled in; the rank stays a symbol. A wait says the threshold of its own event. Cores without tasks are left out.
+// Coordinates are filled in; the rank stays a symbol. A wait says the threshold of its own event, where all ranks have the same. Cores without tasks are left out.
 queue.program @layer ranks 2 machine "ascend-a3" {
   tile.buffer @x input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @w input : !tile.buffer<2x48x40xbf16>
@@ -17,9 +17,11 @@ queue.program @layer ranks 2 machine "ascend-a3" {
     writes @h[grouped(e, 0 of 1), block(n by 16)]
   queue.event @put_done (2) count [2, 3]
   queue.event @all_done () count 6
+  queue.event @uneven (2) count [1, 2]
   queue.signal @put (p, e) to @put_done (e) on (rank + p) mod 2
   queue.signal @matmul (e, n) to @all_done ()
   queue.wait @matmul (e, n) for @put_done (e)
+  queue.wait @put (p, e) for @uneven ((rank + p) mod 2)
   queue.order aic {
     [@matmul[0, 5]],
     [],
@@ -42,6 +44,7 @@ queue.program @layer ranks 2 machine "ascend-a3" {
 // CHECK-NEXT:   tile.buffer @h workspace at 0 : !tile.buffer<grouped 20 rows, 40xbf16>
 // CHECK-NEXT:   queue.event @put_done (2) count [2, 3]
 // CHECK-NEXT:   queue.event @all_done () count 6
+// CHECK-NEXT:   queue.event @uneven (2) count [1, 2]
 // CHECK-NEXT:   queue.core aic 0 {
 // CHECK-NEXT:     queue.task @matmul (0, 0)
 // CHECK-NEXT:       waits @put_done[0] count 2
@@ -78,24 +81,28 @@ queue.program @layer ranks 2 machine "ascend-a3" {
 // CHECK-NEXT:   }
 // CHECK-NEXT:   queue.core aiv 0 {
 // CHECK-NEXT:     queue.task @put (0, 0)
-// CHECK-NEXT:       reads @x[sent(rank * 2 + rank floordiv 2 * -4), :]
-// CHECK-NEXT:       writes @recv on rank + rank floordiv 2 * -2 [grouped(0, rank of 2, chunk 0 of 2 by 8), :]
-// CHECK-NEXT:       signals @put_done[0] on rank + rank floordiv 2 * -2
+// CHECK-NEXT:       waits @uneven[rank]
+// CHECK-NEXT:       reads @x[sent(rank * 2), :]
+// CHECK-NEXT:       writes @recv on rank [grouped(0, rank of 2, chunk 0 of 2 by 8), :]
+// CHECK-NEXT:       signals @put_done[0] on rank
 // CHECK-NEXT:     queue.task @put (1, 1)
-// CHECK-NEXT:       reads @x[sent(rank * 2 + (rank + 1) floordiv 2 * -4 + 3), :]
-// CHECK-NEXT:       writes @recv on rank + (rank + 1) floordiv 2 * -2 + 1 [grouped(1, rank of 2, chunk 0 of 2 by 8), :]
-// CHECK-NEXT:       signals @put_done[1] on rank + (rank + 1) floordiv 2 * -2 + 1
+// CHECK-NEXT:       waits @uneven[(rank + 1) mod 2]
+// CHECK-NEXT:       reads @x[sent((rank + 1) mod 2 * 2 + 1), :]
+// CHECK-NEXT:       writes @recv on (rank + 1) mod 2 [grouped(1, rank of 2, chunk 0 of 2 by 8), :]
+// CHECK-NEXT:       signals @put_done[1] on (rank + 1) mod 2
 // CHECK-NEXT:   }
 // CHECK-NEXT:   queue.core aiv 1 {
 // CHECK-NEXT:     queue.task @put (0, 1)
-// CHECK-NEXT:       reads @x[sent(rank * 2 + rank floordiv 2 * -4 + 1), :]
-// CHECK-NEXT:       writes @recv on rank + rank floordiv 2 * -2 [grouped(1, rank of 2, chunk 0 of 2 by 8), :]
-// CHECK-NEXT:       signals @put_done[1] on rank + rank floordiv 2 * -2
+// CHECK-NEXT:       waits @uneven[rank]
+// CHECK-NEXT:       reads @x[sent(rank * 2 + 1), :]
+// CHECK-NEXT:       writes @recv on rank [grouped(1, rank of 2, chunk 0 of 2 by 8), :]
+// CHECK-NEXT:       signals @put_done[1] on rank
 // CHECK-NEXT:   }
 // CHECK-NEXT:   queue.core aiv 2 {
 // CHECK-NEXT:     queue.task @put (1, 0)
-// CHECK-NEXT:       reads @x[sent(rank * 2 + (rank + 1) floordiv 2 * -4 + 2), :]
-// CHECK-NEXT:       writes @recv on rank + (rank + 1) floordiv 2 * -2 + 1 [grouped(0, rank of 2, chunk 0 of 2 by 8), :]
-// CHECK-NEXT:       signals @put_done[0] on rank + (rank + 1) floordiv 2 * -2 + 1
+// CHECK-NEXT:       waits @uneven[(rank + 1) mod 2]
+// CHECK-NEXT:       reads @x[sent((rank + 1) mod 2 * 2), :]
+// CHECK-NEXT:       writes @recv on (rank + 1) mod 2 [grouped(0, rank of 2, chunk 0 of 2 by 8), :]
+// CHECK-NEXT:       signals @put_done[0] on (rank + 1) mod 2
 // CHECK-NEXT:   }
 // CHECK-NEXT: }
