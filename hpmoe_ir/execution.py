@@ -66,8 +66,9 @@ def run_program(
 ) -> list[list[dict[str, Raw]]]:
     """Outputs of `launches[n][r]` in the same order: raw arrays by output buffer.
 
-    `read_back` adds the bytes of the workspace or the windows as the launch left them. Token rows of an output are as many as the rank brings. Raises DeviceFault with the tasks'
-    names where the run fails, ExecutionError where inputs do not fit.
+    `read_back` adds the bytes of the workspace or the windows as the launch left them. Token rows
+    of an output are as many as the rank brings. Raises DeviceFault with the tasks' names where the
+    run fails, ExecutionError where inputs do not fit.
     """
     runs = [
         [_rank_launch(program, inputs, number) for inputs in launch]

@@ -18,7 +18,6 @@ from hpmoe_ir.lowering.program import LoweredProgram, LoweringError, lowered_pro
 from hpmoe_ir.lowering.regions import TaskBody, element_name, flat_index
 from hpmoe_ir.lowering.sizes import Sizes, camel
 
-
 RESERVED = frozenset({"table", "workspace", "windows", "tokens", "launch", "env", "args", "point"})
 """Names that the generated functions have already."""
 
