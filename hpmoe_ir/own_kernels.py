@@ -44,7 +44,7 @@ def _place_tokens(
         slots[i] = begin[flat[i]]
         begin[flat[i]] += 1
     position.array[...] = slots.reshape(ids.array.shape)
-    order.array[slots] = ids.first + np.arange(flat.size) // ids.array.shape[1]
+    order.array[slots] = ids.first * ids.array.shape[1] + np.arange(flat.size)
 
 
 def _build_route(
@@ -59,10 +59,10 @@ def _build_route(
 
 
 def _gather_rows(
-    reads: Sequence[TileView], writes: Sequence[TileView], _o: Mapping[str, int], _s: Sequence[int]
+    reads: Sequence[TileView], writes: Sequence[TileView], _o: Mapping[str, int], s: Sequence[int]
 ) -> None:
-    (x, order), (out,) = reads, writes
-    out.store(x.array[order.array])
+    (x, order), (out,), (top_k,) = reads, writes, s
+    out.store(x.array[order.array // top_k])
 
 
 def _copy_rows(
@@ -197,6 +197,7 @@ def register_all() -> None:
             (TileOperand("out"),),
             _gather_rows,
             _move_cost,
+            scalars=("top_k",),
         ),
         Kernel(
             "copy_rows",

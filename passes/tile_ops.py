@@ -81,7 +81,7 @@ def exchange_tasks(op: comm.ExchangeOp, tiling: Tiling) -> None:
 
 
 def route_tasks(op: comm.RouteOp, tiling: Tiling) -> None:
-    """The send order from this rank's ids, the row ranges from all ranks' counts."""
+    """The send order of this rank's (token, k) pairs, the row ranges from all ranks' counts."""
     type = moe.route_type(op.route)
     parts = tiling.partition.token_chunks
     exchanged = op.all_counts.owner
@@ -148,6 +148,7 @@ def put_tasks(op: comm.PutOp, tiling: Tiling) -> None:
                 ],
                 [Region(target, (GroupedRows(D1, RANK, ranks, chunk), WHOLE), peer=D0)],
                 route=route.route,
+                scalars=[AffineExpr.constant(route.type.top.data)],
             )
         )
     else:

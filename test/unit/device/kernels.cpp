@@ -89,7 +89,8 @@ __aicore__ inline void RunVector(uint32_t kernel, const Arguments& a) {
     case kGather: {
       const hpmoe::Tile<int32_t> order = {reinterpret_cast<__gm__ int32_t*>(a.in1) + out.first, 1,
                                           out.rows, 0, 0};
-      return hpmoe::GatherRows<T>(a.Tile<T>(a.in0, a.limit, a.cols, a.in_pitch), order, out);
+      return hpmoe::GatherRows<T>(a.Tile<T>(a.in0, a.limit, a.cols, a.in_pitch), order, out,
+                                  a.inner);
     }
     case kSwiGlu:
       return hpmoe::SwiGlu<T>(Part(a.Tile<T>(a.in0, a.rows, 2 * a.cols, a.in_pitch)), out);

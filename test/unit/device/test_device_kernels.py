@@ -81,7 +81,8 @@ def test_copy_rows(kernels: Any, rows: int, cols: int, src_gap: int, dst_gap: in
 def test_gather_rows(kernels: Any, rows: int, cols: int, gap: int, blocks: int):
     source = values((37, cols), "f16", rows)
     rng: Any = np.random.default_rng(rows)
-    order = rng.integers(0, 37, rows, np.int32)
+    top_k = 3
+    order = rng.integers(0, 37 * top_k, rows, np.int32)
     (raw,) = kernels.run(
         "gather",
         [kernels.pitched(source, cols + gap, "f16"), order],
@@ -90,11 +91,13 @@ def test_gather_rows(kernels: Any, rows: int, cols: int, gap: int, blocks: int):
         blocks=blocks,
         rows=rows,
         cols=cols,
+        inner=top_k,
         in_pitch=cols + gap,
         out_pitch=cols,
         limit=37,
     )
-    np.testing.assert_array_equal(kernels.rows_of(raw, rows, cols, cols, "f16"), source[order])
+    got = kernels.rows_of(raw, rows, cols, cols, "f16")
+    np.testing.assert_array_equal(got, source[order // top_k])
 
 
 def test_gather_rows_stops_at_a_row_that_is_not_there(kernels: Any):
@@ -102,10 +105,11 @@ def test_gather_rows_stops_at_a_row_that_is_not_there(kernels: Any):
     with pytest.raises(DeviceFault) as caught:
         kernels.run(
             "gather",
-            [source, np.array([0, 4], np.int32)],
+            [source, np.array([7, 8], np.int32)],
             [64],
             rows=2,
             cols=16,
+            inner=2,
             in_pitch=16,
             out_pitch=16,
             limit=4,

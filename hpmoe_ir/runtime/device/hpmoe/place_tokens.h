@@ -49,7 +49,7 @@ class TokenPlacer {
       count_.SetValue(x, rank + 1);
       position_.SetValue(i, next_.GetValue(x) + rank);
       runs_.SetValue(static_cast<uint32_t>(begin_.GetValue(x) + rank),
-                     static_cast<int32_t>(ids.first + (first + i) / ids.cols));
+                     static_cast<int32_t>(ids.first * ids.cols + first + i));
     }
     Handover<AscendC::HardEvent::S_MTE3>();
     StoreList(position + first, position_, n);
@@ -107,7 +107,7 @@ class TokenPlacer {
 };
 
 // ids [rows x K] of token chunk b, ids.first its first token; chunk_counts [B x E]; order: the
-// whole list of tokens in send order; position [rows x K]. Rows may be 0.
+// whole list of pairs t * K + k in send order; position [rows x K]. Rows may be 0.
 __aicore__ inline void PlaceTokens(const Tile<int32_t>& ids, const Tile<int32_t>& chunk_counts,
                                    const Tile<int32_t>& order, const Tile<int32_t>& position,
                                    uint32_t b) {

@@ -100,13 +100,13 @@ __aicore__ inline void CopyRows(const Tile<T>& src, const Tile<T>& dst) {
   slabs.Finish();
 }
 
-// dst [n x H] = rows order[0] .. order[n - 1] of x; order [1 x n] at any address; H a multiple
-// of 16.
+// dst [n x H] = the rows of x that pairs order[0] .. order[n - 1] copy: pair t * top_k + k copies
+// row t; order [1 x n] at any address; H a multiple of 16.
 template <typename T>
-__aicore__ inline void GatherRows(const Tile<T>& x, const Tile<int32_t>& order,
-                                  const Tile<T>& dst) {
+__aicore__ inline void GatherRows(const Tile<T>& x, const Tile<int32_t>& order, const Tile<T>& dst,
+                                  uint32_t top_k) {
   using namespace put_rows;
-  Require(order.cols == dst.rows && x.cols == dst.cols && x.cols % kFractal == 0);
+  Require(order.cols == dst.rows && x.cols == dst.cols && x.cols % kFractal == 0 && top_k > 0);
   const AscendC::LocalTensor<int32_t> list = Ub<int32_t>(0, kListWords);
   PingPong slabs;
   for (uint32_t begin = 0; begin < dst.rows; begin += kListWords) {
@@ -118,7 +118,7 @@ __aicore__ inline void GatherRows(const Tile<T>& x, const Tile<int32_t>& order,
       const Blocks::Block b = blocks.At(i);
       const AscendC::LocalTensor<T> slab = Slab<T>(slabs.Fill());
       for (uint32_t r = 0; r < b.rows; ++r) {
-        const uint32_t row = static_cast<uint32_t>(list.GetValue(b.row + r));
+        const uint32_t row = static_cast<uint32_t>(list.GetValue(b.row + r)) / top_k;
         Require(row < x.rows);
         LoadBlock(slab[r * b.cols], x.data + static_cast<uint64_t>(row) * x.pitch + b.column, 1,
                   b.cols, x.pitch);
