@@ -141,7 +141,11 @@ def _task(program: ProgramOp, family: TasksOp, point: int) -> TaskOp:
         if wait.family_name == name:
             event = events[wait.event_name]
             counts = {
-                int(event.thresholds[flat_events(wait.index_exprs, event.extents, coords, rank, 1)])
+                int(
+                    event.thresholds[flat_events(wait.index_exprs, event.extents, coords, rank, 1)][
+                        0
+                    ]
+                )
                 for rank in range(program.ranks.value.data)
             }
             count = counts.pop() if len(counts) == 1 else None
