@@ -50,6 +50,7 @@ from xdsl.irdl import (
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -61,7 +62,13 @@ from xdsl.traits import MemoryAllocEffect, MemoryReadEffect, MemoryWriteEffect, 
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
-from hpmoe_ir.dialects.moe import check_rows, check_type, route_type, tensor_type
+from hpmoe_ir.dialects.moe_checks import (
+    check_gate,
+    check_rows,
+    check_type,
+    route_type,
+    tensor_type,
+)
 from hpmoe_ir.dialects.placement import AnyTensor, RouteType, TokensAttr
 
 
@@ -288,12 +295,15 @@ class PutOp(IRDLOperation):
     """Writes rows into the windows of the ranks that they are for.
 
     `dispatch` writes this rank's token rows into the receive buffers of their experts' ranks,
-    `return` writes the rows of this rank's experts back to the ranks that sent them.
+    `return` writes the rows of this rank's experts back to the ranks that sent them. `weighted`
+    multiplies each row that is dispatched by its expert's weight for the token, in f32 or f64.
 
     ```
     %sent = comm.put dispatch %x into %recv by %route : tensor<?x64xbf16, #moe.tokens<64 rows>>,
         !comm.window<tensor<?x64xbf16, #moe.grouped<256 rows>>>,
         !moe.route<64 tokens, top 2, 4 experts over 2 ranks, 256 rows>
+    %sent = comm.put dispatch %dout weighted %gate into %dy by %route : ..., ..., ...,
+        tensor<?x2xf32, #moe.tokens<64 rows>>
     ```
     """
 
@@ -305,13 +315,15 @@ class PutOp(IRDLOperation):
     window = operand_def(WindowType)
     """`dispatch`: rows in receive order; `return`: rows in send order."""
     route = operand_def(RouteType)
+    gate = opt_operand_def(TensorType)
+    """With `dispatch`: weight of each of a token's experts, in the order of its ids."""
     token = result_def(TokenType)
 
     traits = traits_def(MemoryWriteEffect())
 
     assembly_format = (
-        "$direction $x `into` $window `by` $route attr-dict "
-        "`:` type($x) `,` type($window) `,` type($route)"
+        "$direction $x (`weighted` $gate^)? `into` $window `by` $route attr-dict "
+        "`:` type($x) `,` type($window) `,` type($route) (`,` type($gate)^)?"
     )
 
     def __init__(
@@ -320,9 +332,10 @@ class PutOp(IRDLOperation):
         x: SSAValue | Operation,
         window: SSAValue | Operation,
         route: SSAValue | Operation,
+        gate: SSAValue | Operation | None = None,
     ):
         super().__init__(
-            operands=[x, window, route],
+            operands=[x, window, route, gate],
             properties={"direction": DirectionAttr(direction)},
             result_types=[TokenType()],
         )
@@ -333,7 +346,11 @@ class PutOp(IRDLOperation):
             source, target = route.token_rows, route.grouped_rows
         else:
             source, target = route.grouped_rows, route.sent_rows
+            if self.gate is not None:
+                raise VerifyException("expected weighted only with dispatch, found it with return")
         width = check_rows("x", x, source)
+        if self.gate is not None:
+            check_gate("gate", self.gate.type, route, x)
         check_type("window", self.window.type, WindowType(target.tensor(width, x.element_type)))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import (
     GreedyRewritePatternApplier,
@@ -18,20 +18,22 @@ from xdsl.pattern_rewriter import (
 )
 
 from hpmoe_ir.dialects import comm, moe
-from hpmoe_ir.dialects.placement import AnyTensor, RowsAttr
+from hpmoe_ir.dialects.moe_checks import rows_like
 from hpmoe_ir.passes.level import require_level
 
 
 @dataclass
 class WindowNames:
-    """Names of windows, each given once: recv, recv_1, recv_2."""
+    """Names of windows, each given once in a function: recv, recv_1, recv_2."""
 
-    used: Counter[str] = field(default_factory=Counter[str])
+    used: Counter[tuple[Block | None, str]] = field(
+        default_factory=Counter[tuple[Block | None, str]]
+    )
 
-    def fresh(self, stem: str) -> str:
-        """A name that begins with `stem`."""
-        count = self.used[stem]
-        self.used[stem] += 1
+    def fresh(self, stem: str, user: Operation) -> str:
+        """A name that begins with `stem`, for a window that takes the place of `user`."""
+        count = self.used[user.parent, stem]
+        self.used[user.parent, stem] += 1
         return f"{stem}_{count}" if count else stem
 
 
@@ -48,11 +50,6 @@ def _named(op: Operation, hint: str) -> Operation:
     return op
 
 
-def _rows(rows: RowsAttr, like: AnyTensor) -> AnyTensor:
-    """Rows placed as `rows`, of the width and element type of `like`."""
-    return rows.tensor(like.get_shape()[-1], like.element_type)
-
-
 @dataclass
 class AnnounceCounts(RewritePattern):
     """A route is made of the counts that all ranks announce to each other."""
@@ -62,7 +59,7 @@ class AnnounceCounts(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: moe.RouteOp, rewriter: PatternRewriter) -> None:
         route = moe.route_type(op.route)
-        name = self.names.fresh("counts")
+        name = self.names.fresh("counts", op)
         window = comm.WindowOp(name, comm.all_counts_type(route), per_launch=True)
         own = comm.CountTokensOp(op.ids, route)
         exchange = comm.ExchangeOp(own, window)
@@ -83,7 +80,7 @@ class PutTokens(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: moe.DispatchOp, rewriter: PatternRewriter) -> None:
-        name = self.names.fresh("recv")
+        name = self.names.fresh("recv", op)
         window = comm.WindowOp(name, moe.tensor_type(op.received))
         put = comm.PutOp(comm.Direction.DISPATCH, op.x, window, op.route)
         _named(window, f"{name}_window")
@@ -92,20 +89,41 @@ class PutTokens(RewritePattern):
 
 
 @dataclass
-class ReturnRows(RewritePattern):
-    """A combine is puts into the return windows of the tokens' ranks, a wait, and sums."""
+class PutWeightedTokens(RewritePattern):
+    """A weighted dispatch is weighted puts into the receive windows, and a wait."""
 
     names: WindowNames
 
     @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: moe.CombineOp, rewriter: PatternRewriter) -> None:
-        name = self.names.fresh("back")
-        content = _rows(moe.route_type(op.route).sent_rows, moe.tensor_type(op.y))
+    def match_and_rewrite(self, op: moe.DispatchWeightedOp, rewriter: PatternRewriter) -> None:
+        name = self.names.fresh("recv", op)
+        window = comm.WindowOp(name, moe.tensor_type(op.received))
+        put = comm.PutOp(comm.Direction.DISPATCH, op.x, window, op.route, op.gate)
+        _named(window, f"{name}_window")
+        _named(put, "sent")
+        _replace(rewriter, op, [window, put, comm.WaitOp(window, put)])
+
+
+@dataclass
+class ReturnRows(RewritePattern):
+    """A collect is puts into the return windows of the tokens' ranks, and a wait; a combine is a
+    collect and sums."""
+
+    names: WindowNames
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if not isinstance(op, moe.CollectOp | moe.CombineOp):
+            return
+        name = self.names.fresh("back", op)
+        content = rows_like(moe.route_type(op.route).sent_rows, moe.tensor_type(op.y))
         window = comm.WindowOp(name, content)
         put = comm.PutOp(comm.Direction.RETURN, op.y, window, op.route)
         wait = comm.WaitOp(window, put)
         _named(window, f"{name}_window")
         _named(put, "returned")
+        if isinstance(op, moe.CollectOp):
+            _replace(rewriter, op, [window, put, wait])
+            return
         _named(wait, name)
         _replace(rewriter, op, [window, put, wait, moe.WeightedSumOp(wait, op.gate, op.route)])
 
@@ -114,15 +132,15 @@ class ReturnRows(RewritePattern):
 class ConvertMoeToCommPass(ModulePass):
     """Makes the communication between ranks explicit; the computation stays as it is.
 
-    Each `moe.route` becomes an exchange of token counts, each `moe.dispatch` and `moe.combine`
-    puts into a window of its own, each followed by the wait for what all ranks put there.
+    Each `moe.route` becomes an exchange of token counts, each `moe.dispatch`,
+    `moe.dispatch_weighted`, `moe.collect` and `moe.combine` puts into a window of its own, each
+    followed by the wait for what all ranks put there.
 
-    Needs a module at the `moe` level. Promises that no `moe.route`, `moe.dispatch` or
-    `moe.combine` is left, and that each put is by a route, hence after the wait for the counts of
-    all ranks. A rank announces its counts only once it has started the launch, so at a put every
-    rank has finished the launch before: windows of rows need one copy. The counts themselves have
-    two, used in turn, because a rank may announce while another still reads those of the launch
-    before.
+    Needs a module at the `moe` level. Promises that none of these operations is left, and that each
+    put is by a route, hence after the wait for the counts of all ranks. A rank announces its counts
+    only once it has started the launch, so at a put every rank has finished the launch before:
+    windows of rows need one copy. The counts themselves have two, used in turn, because a rank may
+    announce while another still reads those of the launch before.
 
     ```
     %route = moe.route %ids
@@ -154,6 +172,7 @@ class ConvertMoeToCommPass(ModulePass):
         patterns: list[RewritePattern] = [
             AnnounceCounts(names),
             PutTokens(names),
+            PutWeightedTokens(names),
             ReturnRows(names),
         ]
         applier = GreedyRewritePatternApplier(patterns, dce_enabled=False)

@@ -13,7 +13,7 @@ from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, im
 
 from hpmoe_ir.dialects import comm
 from hpmoe_ir.dialects.moe import route_type, tensor_type
-from hpmoe_ir.interpreter.moe import check_ranks, send, send_back
+from hpmoe_ir.interpreter.moe import check_ranks, send, send_back, weighted_rows
 from hpmoe_ir.interpreter.route import RankRoute, check_ids, count_tokens, make_route
 from hpmoe_ir.interpreter.values import PerRank, capacity_shape, fresh
 
@@ -67,10 +67,15 @@ class CommFunctions(InterpreterFunctions):
 
     @impl(comm.PutOp)
     def run_put(self, interpreter: Interpreter, op: comm.PutOp, args: PythonValues) -> PythonValues:
-        x, window, routes = cast(tuple[PerRank, PerRank, list[RankRoute]], args)
+        x, window, routes = cast(tuple[PerRank, PerRank, list[RankRoute]], args[:3])
+        if op.gate is not None:
+            element = tensor_type(op.x).element_type
+            for rows, gate, route in zip(x, cast(PerRank, args[3]), routes, strict=True):
+                send(weighted_rows(rows, gate, route, element), window, route)
+            return ([route.received for route in routes],)
         if op.direction.data is comm.Direction.DISPATCH:
             for rows, route in zip(x, routes, strict=True):
-                send(rows[route.order], window, route)
+                send(rows[route.tokens], window, route)
             return ([route.received for route in routes],)
         for rows, route in zip(x, routes, strict=True):
             send_back(rows, window, route)

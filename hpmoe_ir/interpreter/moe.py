@@ -6,10 +6,11 @@ Sums are in f32, or f64 for f64; every result is rounded to its element type.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
+from xdsl.ir import Attribute
 from xdsl.utils.exceptions import InterpretationError
 
 from hpmoe_ir.dialects import moe
@@ -23,11 +24,10 @@ def check_ranks(values: PerRank, ranks: int) -> None:
         raise InterpretationError(f"expected values of {ranks} ranks, found {len(values)}")
 
 
-def weighted_sum(back: Array, gate: Array, route: RankRoute, result: Array) -> None:
-    """Fills `result[t]` with `sum over k of gate[t, k] * back[position[t, k]]`, k in order."""
-    result[:] = 0
-    for k in range(route.position.shape[1]):
-        result += gate[:, k : k + 1] * back[route.position[:, k]]
+def weighted_rows(x: Array, gate: Array, route: RankRoute, element: Attribute) -> Array:
+    """`[t * K, width]`, in send order: `gate[t, k] * x[t]`, rounded to `element`."""
+    weights = gate.reshape(-1)[route.order]
+    return rounded(weights[:, None] * x[route.tokens], element)
 
 
 @register_impls
@@ -53,17 +53,31 @@ class MoeFunctions(InterpreterFunctions):
         element = moe.tensor_type(op.received).element_type
         received = [fresh((route.received, x[0].shape[1]), element) for route in routes]
         for rows, route in zip(x, routes, strict=True):
-            send(rows[route.order], received, route)
+            send(rows[route.tokens], received, route)
+        return (received,)
+
+    @impl(moe.DispatchWeightedOp)
+    def run_dispatch_weighted(
+        self, interpreter: Interpreter, op: moe.DispatchWeightedOp, args: PythonValues
+    ) -> PythonValues:
+        x, gates, routes = cast(tuple[PerRank, PerRank, list[RankRoute]], args)
+        element = moe.tensor_type(op.received).element_type
+        received = [fresh((route.received, x[0].shape[1]), element) for route in routes]
+        for rows, gate, route in zip(x, gates, routes, strict=True):
+            send(weighted_rows(rows, gate, route, element), received, route)
         return (received,)
 
     @impl(moe.GroupedMatmulOp)
     def run_grouped_matmul(
         self, interpreter: Interpreter, op: moe.GroupedMatmulOp, args: PythonValues
     ) -> PythonValues:
-        lhs, rhs, routes = cast(tuple[PerRank, PerRank, list[RankRoute]], args)
+        lhs, rhs, routes = cast(tuple[PerRank, PerRank, list[RankRoute]], args[:3])
         element = moe.tensor_type(op.product).element_type
         if op.transpose_lhs is not None:
             products = [_gradients(a, b, r) for a, b, r in zip(lhs, rhs, routes, strict=True)]
+            if op.accumulator is not None:
+                earlier = cast(PerRank, args[3])
+                products = [a + b for a, b in zip(earlier, products, strict=True)]
         else:
             if op.transpose_rhs is not None:
                 rhs = [weights.swapaxes(1, 2) for weights in rhs]
@@ -77,23 +91,62 @@ class MoeFunctions(InterpreterFunctions):
         element = moe.tensor_type(op.activation).element_type
         return ([rounded(_swiglu(h), element) for h in cast(PerRank, args[0])],)
 
+    @impl(moe.SwiGLUGradOp)
+    def run_swiglu_grad(
+        self, interpreter: Interpreter, op: moe.SwiGLUGradOp, args: PythonValues
+    ) -> PythonValues:
+        h, da = cast(tuple[PerRank, PerRank], args)
+        element = moe.tensor_type(op.dh).element_type
+        return ([rounded(_swiglu_grad(a, b), element) for a, b in zip(h, da, strict=True)],)
+
+    @impl(moe.AddOp)
+    def run_add(self, interpreter: Interpreter, op: moe.AddOp, args: PythonValues) -> PythonValues:
+        a, b = cast(tuple[PerRank, PerRank], args)
+        element = moe.tensor_type(op.sum).element_type
+        return ([rounded(x + y, element) for x, y in zip(a, b, strict=True)],)
+
     @impl(moe.CombineOp)
     def run_combine(
         self, interpreter: Interpreter, op: moe.CombineOp, args: PythonValues
     ) -> PythonValues:
         y, gates, routes = cast(tuple[PerRank, PerRank, list[RankRoute]], args)
         element = moe.tensor_type(op.out).element_type
-        back = [fresh((route.order.size, y[0].shape[1]), element) for route in routes]
-        for rows, route in zip(y, routes, strict=True):
-            send_back(rows, back, route)
-        return (_weighted_sums(back, gates, routes, element),)
+        return (_sums(_collected(y, routes, element), gates, routes, element),)
+
+    @impl(moe.CollectOp)
+    def run_collect(
+        self, interpreter: Interpreter, op: moe.CollectOp, args: PythonValues
+    ) -> PythonValues:
+        y, routes = cast(tuple[PerRank, list[RankRoute]], args)
+        return (_collected(y, routes, moe.tensor_type(op.back).element_type),)
 
     @impl(moe.WeightedSumOp)
     def run_weighted_sum(
         self, interpreter: Interpreter, op: moe.WeightedSumOp, args: PythonValues
     ) -> PythonValues:
         back, gates, routes = cast(tuple[PerRank, PerRank, list[RankRoute]], args)
-        return (_weighted_sums(back, gates, routes, moe.tensor_type(op.out).element_type),)
+        return (_sums(back, gates, routes, moe.tensor_type(op.out).element_type),)
+
+    @impl(moe.SumCopiesOp)
+    def run_sum_copies(
+        self, interpreter: Interpreter, op: moe.SumCopiesOp, args: PythonValues
+    ) -> PythonValues:
+        back, routes = cast(tuple[PerRank, list[RankRoute]], args)
+        element = moe.tensor_type(op.out).element_type
+        ones = [np.ones(route.position.shape, numpy_type(element)) for route in routes]
+        return (_sums(back, ones, routes, element),)
+
+    @impl(moe.GateGradientOp)
+    def run_gate_gradient(
+        self, interpreter: Interpreter, op: moe.GateGradientOp, args: PythonValues
+    ) -> PythonValues:
+        back, dout, routes = cast(tuple[PerRank, PerRank, list[RankRoute]], args)
+        element = moe.tensor_type(op.dgate).element_type
+        products = [
+            (rows[route.position] * own[:, None, :]).sum(axis=2)
+            for rows, own, route in zip(back, dout, routes, strict=True)
+        ]
+        return ([rounded(product, element) for product in products],)
 
 
 def send(rows: Array, received: PerRank, route: RankRoute) -> None:
@@ -133,10 +186,26 @@ def _swiglu(h: Array) -> Array:
         return gate / (1 + np.exp(-gate)) * up
 
 
-def _weighted_sums(back: PerRank, gates: PerRank, routes: list[RankRoute], element: Any) -> PerRank:
+def _swiglu_grad(h: Array, da: Array) -> Array:
+    gate, up = np.split(h, 2, axis=1)
+    with np.errstate(over="ignore"):
+        s = 1 / (1 + np.exp(-gate))
+    return np.concatenate([da * up * s * (1 + gate * (1 - s)), da * gate * s], axis=1)
+
+
+def _collected(y: PerRank, routes: list[RankRoute], element: Attribute) -> PerRank:
+    back = [fresh((route.order.size, y[0].shape[1]), element) for route in routes]
+    for rows, route in zip(y, routes, strict=True):
+        send_back(rows, back, route)
+    return back
+
+
+def _sums(back: PerRank, weights: PerRank, routes: list[RankRoute], element: Attribute) -> PerRank:
+    """`sum over k of weights[t, k] * back[position[t, k]]`, k in order."""
     results: PerRank = []
-    for rows, gate, route in zip(back, gates, routes, strict=True):
-        result = np.empty((len(gate), rows.shape[1]), numpy_type(element))
-        weighted_sum(rows, gate.astype(result.dtype), route, result)
+    for rows, weight, route in zip(back, weights, routes, strict=True):
+        result = np.zeros((len(weight), rows.shape[1]), numpy_type(element))
+        for k in range(route.position.shape[1]):
+            result += weight[:, k : k + 1].astype(result.dtype) * rows[route.position[:, k]]
         results.append(rounded(result, element))
     return results

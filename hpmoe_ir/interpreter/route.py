@@ -30,7 +30,7 @@ class RankRoute:
     position: IntArray
     """`[t, K]`: where the row for a token and its k-th expert stands in the send order."""
     order: IntArray
-    """`[t * K]`: the token of each row of the send order."""
+    """`[t * K]`: for each row of the send order, t * K + k where token t sends it to its k-th."""
     sent_begin: IntArray
     """`[E + 1]`: first row of the send order that goes to an expert; the last is t * K."""
     dest_begin: IntArray
@@ -44,6 +44,11 @@ class RankRoute:
     def local_experts(self) -> int:
         """Experts of each rank."""
         return self.dest_begin.size // self.ranks
+
+    @property
+    def tokens(self) -> IntArray:
+        """`[t * K]`: the token of each row of the send order."""
+        return self.order // self.position.shape[1]
 
     @property
     def received(self) -> int:
@@ -116,7 +121,7 @@ def make_route(ids: IntArray, all_counts: IntArray, rank: int, type: RouteType) 
         rank,
         ranks,
         position=position.reshape(ids.shape),
-        order=sorted_pairs // type.top.data,
+        order=sorted_pairs,
         sent_begin=np.concatenate([[0], np.cumsum(sent[rank])]),
         dest_begin=expert_begin + sent[:rank].sum(axis=0),
         received_begin=np.concatenate([[0], np.cumsum(sent[:, own].T.reshape(-1))]),

@@ -231,7 +231,8 @@ def check_orders(route: RankRoute, ids: Array) -> None:
     """The send order is sorted by (expert, token), and `position` is its inverse."""
     pairs = [(ids[t, k], t, k) for t in range(ids.shape[0]) for k in range(ids.shape[1])]
     for row, (_, token, k) in enumerate(sorted(pairs)):
-        assert route.order[row] == token
+        assert route.tokens[row] == token
+        assert route.order[row] == token * ids.shape[1] + k
         assert route.position[token, k] == row
 
 
