@@ -101,15 +101,15 @@ def config_layer(
         tokens=reader.tokens(model, training) if tokens is None else tokens,
         capacity=capacity,
         dtype=reader.dtype(model) if dtype is None else dtype,
-        source=path.name,
-        notes=(*reader.notes, *_outside(model)),
+        source=path.name + "".join(reader.defaults),
+        notes=tuple(_outside(model)),
     )
 
 
 def _outside(model: Fields) -> list[str]:
     """What the file says of the parts of the layer that are not ours."""
     values = {what: model[key] for key, what in NOTED.items() if model.get(key) is not None}
-    return [f"outside the expert part: {what}: {_shown(value)}" for what, value in values.items()]
+    return [f"{what}: {_shown(value)}" for what, value in values.items()]
 
 
 def _name(path: Path, model: Fields, training: Fields) -> str:
@@ -132,7 +132,7 @@ class _Reader:
 
     def __init__(self, path: Path):
         self.path = path
-        self.notes: list[str] = []
+        self.defaults: list[str] = []
 
     def fail(self, message: str) -> InputError:
         return InputError(message, str(self.path))
@@ -201,7 +201,7 @@ class _Reader:
                 f"no {what}: expected one of {', '.join(FIELDS[what])}, found none{dense}"
             )
         value = _preset_size(preset, what)
-        self.notes.append(f"{what}: {value}, the default of model type {kind}")
+        self.defaults.append(f", {what} as in {kind}")
         return value
 
     def width(self, model: Fields) -> int:

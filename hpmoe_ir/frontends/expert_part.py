@@ -7,7 +7,7 @@ them, and from what the experts' results are multiplied with to the gate weights
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
@@ -33,6 +33,9 @@ VIEWS = (
     "Tile",
 )
 """Primitives that leave the numbers as they are."""
+
+MOST_READINGS = 8
+"""Values tried as gate weights, so that a large graph that is refused is so in good time."""
 
 PICKS = (*VIEWS, "StridedSlice", "Gather", "IndexSelect", "Split", "SplitTensor", "Chunk")
 """Primitives on the way from a parameter to the matrix of an expert."""
@@ -69,8 +72,12 @@ class ExpertPart:
         return dict(weights for weights in found if weights is not None)
 
 
-def find_expert_part(graph: Graph) -> ExpertPart:
-    """The expert part of `graph`. Raises InputError naming the first node that can't be placed."""
+def find_expert_parts(graph: Graph) -> list[ExpertPart]:
+    """What may be the expert part of `graph`: a reading for each value that may be the gate weights.
+
+    The one that begins earliest is first. Raises InputError naming the first node that can't be
+    placed where there is none.
+    """
     matmuls = tuple(op for op in graph.ops if _expert_weights(graph, op) is not None)
     first, second = _stages(graph, matmuls)
     part = upstream(graph, [ref for op in matmuls for ref in op.refs()])
@@ -78,8 +85,11 @@ def find_expert_part(graph: Graph) -> ExpertPart:
     ids = _ids(graph, part, after)
     moved = downstream(graph, {ids})
     x = _tokens(graph, first, ids, moved)
-    gate = _gate(graph, ids, moved, after)
-    return ExpertPart(graph, first, second, x, ids, gate, after, _ranks(graph))
+    ranks = _ranks(graph)
+    return [
+        ExpertPart(graph, first, second, x, ids, gate, after, ranks)
+        for gate in _gates(graph, ids, moved, after)
+    ]
 
 
 def refuse(graph: Graph, message: str) -> InputError:
@@ -225,7 +235,10 @@ def _tokens(graph: Graph, first: tuple[GraphOp, ...], ids: Ref, moved: frozenset
             if producer.name in moved:
                 best = None
             ref = _row_operand(graph, producer)
-        found[best or ref] = None
+        best = best or ref
+        while (maker := graph.producer(best)) is not None and maker.kind == "ExpandDims":
+            best = next(maker.refs())
+        found[best] = None
     if len(found) > 1:
         op = first[-1]
         raise refuse(
@@ -243,21 +256,27 @@ def _row_operand(graph: Graph, op: GraphOp) -> Ref:
     return (floats or refs)[0]
 
 
-def _gate(graph: Graph, ids: Ref, moved: frozenset[str], after: frozenset[str]) -> Ref:
-    """The weights of each token's experts: what enters beside the experts' results."""
+def _gates(graph: Graph, ids: Ref, moved: frozenset[str], after: frozenset[str]) -> list[Ref]:
+    """What may be the weights of each token's experts: it enters beside the experts' results.
+
+    A router may itself pick weights by ids, so where it ends can't be seen from one node alone.
+    """
     ids_type = graph.type_of(ids)
     assert ids_type is not None
     elements = prod(ids_type.shape)
-    for op in graph.ops:
-        if op.name not in after:
-            continue
-        for ref in op.refs():
-            if ref.name in after:
-                continue
-            for root in _gate_roots(graph, ref, moved):
-                type = graph.type_of(root)
-                if type is not None and type.is_float and prod(type.shape) == elements:
-                    return root
+    beside = [
+        ref for op in graph.ops if op.name in after for ref in op.refs() if ref.name not in after
+    ]
+    found = {
+        ref
+        for ref in _gate_values(graph, beside, moved)
+        if (type := graph.type_of(ref)) is not None
+        and type.is_float
+        and prod(type.shape) == elements
+    }
+    order = {op.name: i for i, op in enumerate(graph.ops)}
+    if found:
+        return sorted(found, key=lambda ref: (order.get(ref.name, -1), ref.index))[:MOST_READINGS]
     first = next(op for op in graph.ops if op.name in after)
     raise refuse(
         graph,
@@ -266,16 +285,22 @@ def _gate(graph: Graph, ids: Ref, moved: frozenset[str], after: frozenset[str]) 
     )
 
 
-def _gate_roots(graph: Graph, ref: Ref, moved: frozenset[str]) -> Iterator[Ref]:
-    """Where the numbers of `ref` come from, through views and what ids move."""
-    op = graph.producer(ref)
-    if op is None or not (op.name in moved or op.kind in VIEWS):
-        yield ref
-        return
-    for operand in op.refs():
-        type = graph.type_of(operand)
-        if type is not None and type.is_float:
-            yield from _gate_roots(graph, operand, moved)
+def _gate_values(graph: Graph, refs: Iterable[Ref], moved: frozenset[str]) -> set[Ref]:
+    """Where the numbers of `refs` come from, through views and what ids move, and on the way."""
+    found: set[Ref] = set()
+    seen: set[Ref] = set()
+    queue = list(refs)
+    while queue:
+        ref = queue.pop()
+        if ref in seen:
+            continue
+        seen.add(ref)
+        op = graph.producer(ref)
+        if op is None or op.kind not in VIEWS:
+            found.add(ref)
+        if op is not None and (op.name in moved or op.kind in VIEWS):
+            queue += [r for r in op.refs() if (t := graph.type_of(r)) is not None and t.is_float]
+    return found
 
 
 def _ranks(graph: Graph) -> int:

@@ -168,7 +168,7 @@ def read_mindir(path: Path) -> Graph:
 
 def parse_mindir(data: bytes, path: str) -> Graph:
     """The graph in the bytes of a MINDIR file; `path` is for messages. Raises InputError."""
-    model = _format().ModelProto()
+    model = mindir_format().ModelProto()
     try:
         model.ParseFromString(data)
     except Exception as e:  # protobuf's own DecodeError; the module is not imported by name
@@ -184,7 +184,7 @@ def parse_mindir(data: bytes, path: str) -> Graph:
 
 
 @cache
-def _format() -> Any:
+def mindir_format() -> Any:
     """The protobuf module that describes the format, loaded without MindSpore around it."""
     package = importlib.util.find_spec("mindspore")
     if package is None or package.origin is None:
@@ -206,7 +206,7 @@ def _short(name: str) -> str:
 
 class _GraphReader:
     def __init__(self, model: Any, path: str):
-        pb = _format()
+        pb = mindir_format()
         self.model, self.path = model, path
         self.elements: dict[int, str] = {
             value.number: ELEMENTS.get(value.name, str(value.name).lower())

@@ -8,7 +8,7 @@ from math import prod
 from pathlib import Path
 
 from hpmoe_ir.dtypes import Dtype, DtypeError, check_dtype
-from hpmoe_ir.frontends.expert_part import ExpertPart, find_expert_part, refuse, upstream
+from hpmoe_ir.frontends.expert_part import ExpertPart, find_expert_parts, refuse, upstream
 from hpmoe_ir.frontends.mindir import Graph, GraphOp, Ref, read_mindir, refs_in
 from hpmoe_ir.frontends.raise_moe import Placed, place
 from hpmoe_ir.layer import LayerConfig, LayerError
@@ -20,7 +20,6 @@ class ImportedLayer:
 
     config: LayerConfig
     graph: Graph
-    part: ExpertPart
     placed: Placed
     taken: tuple[GraphOp, ...]
     """Nodes that the layer stands for, in order."""
@@ -29,7 +28,7 @@ class ImportedLayer:
 
     def report(self) -> str:
         """What was taken and what was left, for people, several lines."""
-        part, placed = self.part, self.placed
+        part, placed = self.placed.part, self.placed
         nodes = len(self.graph.ops)
         lines = [
             f"{self.graph.path}: MindSpore {self.graph.version}, {nodes} nodes",
@@ -99,9 +98,10 @@ def import_graph(
     dtype: Dtype | None = None,
 ) -> ImportedLayer:
     """The same for a graph that has been read."""
-    part = find_expert_part(graph)
-    own = _config(part, name)
-    placed = place(part, own)
+    parts = find_expert_parts(graph)
+    own = _config(parts[0], name)
+    placed = place(parts, own)
+    part = placed.part
     inside = upstream(graph, [placed.out], stop=part.border)
     config = LayerConfig(
         name,
@@ -119,7 +119,6 @@ def import_graph(
     return ImportedLayer(
         config,
         graph,
-        part,
         placed,
         taken=tuple(op for op in graph.ops if op.name in inside),
         left=tuple(op for op in graph.ops if op.name not in inside),

@@ -13,7 +13,6 @@ from math import prod
 
 import numpy as np
 
-from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.frontends.expert_part import ExpertPart, refuse, upstream
 from hpmoe_ir.frontends.mindir import Const, GraphOp, Many, Ref
 from hpmoe_ir.frontends.mindir import Operand as GraphOperand
@@ -45,12 +44,23 @@ AGREEMENT = 1e-9
 class Placed:
     """What following a graph has shown."""
 
+    part: ExpertPart
+    """The reading that fits."""
     out: Ref
     """The layer's result."""
     weights: dict[str, Weights]
     """Each parameter with expert weights as the matmuls see it."""
     halves: tuple[str, ...]
     """The parameters of the gate and the up projection, in this order; one name if they are one."""
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """Why a reading of a graph does not fit."""
+
+    node: int
+    """Number of the first node that can't be placed."""
+    message: str
 
 
 class Trial:
@@ -186,21 +196,26 @@ def _opened(operands: Sequence[Operand]) -> list[Operand]:
     return found
 
 
-def place(part: ExpertPart, config: LayerConfig) -> Placed:
+def place(parts: Sequence[ExpertPart], config: LayerConfig) -> Placed:
     """Follows the graph and finds the layer's result, the first that equals it in every trial.
 
-    Raises InputError naming the first node that can't be placed.
+    `parts` are readings of the same graph. Raises InputError naming the first node that can't be
+    placed in the reading that gets farthest.
     """
-    trials = [Trial(part, config, routing, seed) for seed, routing in enumerate(ROUTINGS, 1)]
-    spellings = _spellings(part)
-    for op in part.graph.ops:
-        if op.name not in part.after:
-            continue
-        for halves in spellings:
-            ref = Ref(op.name)
-            if all(trial.equals(ref, trial.expected(halves)) for trial in trials):
-                return Placed(ref, trials[0].weights, halves)
-    raise _misfit(part, trials)
+    misfits: list[Misfit] = []
+    for part in parts:
+        trials = [Trial(part, config, routing, seed) for seed, routing in enumerate(ROUTINGS, 1)]
+        spellings = _spellings(part)
+        for op in part.graph.ops:
+            if op.name not in part.after:
+                continue
+            for halves in spellings:
+                ref = Ref(op.name)
+                if all(trial.equals(ref, trial.expected(halves)) for trial in trials):
+                    return Placed(part, ref, trials[0].weights, halves)
+        misfits.append(_misfit(part, trials))
+    farthest = max(misfits, key=lambda misfit: misfit.node)
+    raise refuse(parts[0].graph, farthest.message)
 
 
 def _spellings(part: ExpertPart) -> list[tuple[str, ...]]:
@@ -211,27 +226,26 @@ def _spellings(part: ExpertPart) -> list[tuple[str, ...]]:
     return [names, names[::-1]]
 
 
-def _misfit(part: ExpertPart, trials: Sequence[Trial]) -> InputError:
-    """The error that names the first node that has no place."""
+def _misfit(part: ExpertPart, trials: Sequence[Trial]) -> Misfit:
+    """The first node that has no place."""
     graph, trial = part.graph, trials[0]
     matmuls = [ref for op in (*part.first, *part.second) for ref in op.refs()]
-    named = trial.matmuls | part.after
-    needed = upstream(graph, matmuls, stop=part.border) | named
-    for op in graph.ops:
+    needed = upstream(graph, matmuls, stop=part.border) | trial.matmuls | part.after
+    for node, op in enumerate(graph.ops):
         if op.name in needed and op.name in trial.failures:
-            return refuse(graph, f"can't place {op.label}: {trial.failures[op.name]}")
+            return Misfit(node, f"can't place {op.label}: {trial.failures[op.name]}")
         if op.name in needed and Ref(op.name) not in trial.values:
-            outside = [ref.name for ref in op.refs() if ref not in trial.values]
-            return refuse(
-                graph,
-                f"can't place {op.label}: it takes '{outside[0]}', which is neither tokens, ids, "
+            outside = next(ref.name for ref in op.refs() if ref not in trial.values)
+            return Misfit(
+                node,
+                f"can't place {op.label}: it takes '{outside}', which is neither tokens, ids, "
                 "gate weights nor expert weights",
             )
-    last = next(op for op in reversed(graph.ops) if op.name in part.after)
-    return refuse(
-        graph,
-        f"can't place {last.label}: expected the sum of each token's experts, weighted with the "
-        f"gate weights, found {_likeness(part, trials)}",
+    last = max(node for node, op in enumerate(graph.ops) if op.name in part.after)
+    return Misfit(
+        last,
+        f"can't place {graph.ops[last].label}: expected the sum of each token's experts, "
+        f"weighted with the gate weights, found {_likeness(part, trials)}",
     )
 
 

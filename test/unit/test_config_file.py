@@ -113,9 +113,9 @@ def test_what_stays_outside_is_noted(tmp_path: Path):
     layer = config_layer(write(tmp_path, DEEPSEEK))
     assert layer.name == "deepseek_v3"
     assert layer.notes == (
-        "outside the expert part: shared experts: 1",
-        'outside the expert part: router score function: "sigmoid"',
-        "outside the expert part: router normalises the weights of a token: true",
+        "shared experts: 1",
+        'router score function: "sigmoid"',
+        "router normalises the weights of a token: true",
     )
 
 
@@ -123,9 +123,9 @@ def test_mindformers(tmp_path: Path):
     layer = config_layer(write(tmp_path, MINDFORMERS, "pretrain.yaml"))
     assert layer.name == "deepseekV3"
     assert sizes(layer) == (7168, 2048, 256, 8, 32, 8192)
-    assert layer.notes == (
-        "number of experts: 256, the default of model type deepseek_v3",
-        "experts of a token: 8, the default of model type deepseek_v3",
+    assert layer.notes == ()
+    assert layer.source == (
+        "pretrain.yaml, number of experts as in deepseek_v3, experts of a token as in deepseek_v3"
     )
 
 
