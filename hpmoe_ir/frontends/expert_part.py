@@ -73,7 +73,7 @@ class ExpertPart:
 
 
 def find_expert_parts(graph: Graph) -> list[ExpertPart]:
-    """What may be the expert part of `graph`: a reading for each value that may be the gate weights.
+    """What may be the expert part: a reading for each value that may be the gate weights.
 
     The one that begins earliest is first. Raises InputError naming the first node that can't be
     placed where there is none.
@@ -83,8 +83,10 @@ def find_expert_parts(graph: Graph) -> list[ExpertPart]:
     part = upstream(graph, [ref for op in matmuls for ref in op.refs()])
     after = downstream(graph, {Ref(op.name) for op in second})
     ids = _ids(graph, part, after)
+    _check_known(graph, ids, "ids")
     moved = downstream(graph, {ids})
     x = _tokens(graph, first, ids, moved)
+    _check_known(graph, x, "tokens")
     ranks = _ranks(graph)
     return [
         ExpertPart(graph, first, second, x, ids, gate, after, ranks)
@@ -95,6 +97,14 @@ def find_expert_parts(graph: Graph) -> list[ExpertPart]:
 def refuse(graph: Graph, message: str) -> InputError:
     """An error about the graph."""
     return InputError(message, graph.path)
+
+
+def _check_known(graph: Graph, ref: Ref, what: str) -> None:
+    """Refuses a value whose shape is only known at run time."""
+    type = graph.type_of(ref)
+    if type is None or any(n <= 0 for n in type.shape):
+        found = "none" if type is None else str(type)
+        raise refuse(graph, f"expected {what} of known shape, found {found}")
 
 
 def upstream(graph: Graph, refs: Iterable[Ref], stop: frozenset[Ref] = frozenset()) -> set[str]:

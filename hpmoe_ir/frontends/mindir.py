@@ -204,6 +204,16 @@ def _short(name: str) -> str:
     return name.partition(":")[2] or name
 
 
+def _shown(operand: Operand) -> str:
+    match operand:
+        case Ref(name):
+            return f"'{name}'"
+        case Const(value):
+            return repr(value)
+        case Many(items):
+            return f"a tuple of {len(items)}"
+
+
 class _GraphReader:
     def __init__(self, model: Any, path: str):
         pb = mindir_format()
@@ -274,7 +284,10 @@ class _GraphReader:
             case (Ref(name, 0), Const(int(index))):
                 return Ref(name, index)
             case _:
-                raise InputError(f"expected an item of a tuple, found {operands}", self.path)
+                what = " and ".join(_shown(operand) for operand in operands)
+                raise InputError(
+                    f"expected an item of a tuple with its number, found {what}", self.path
+                )
 
     def result_types(self, attribute: Any) -> Iterator[ValueType]:
         if self.kinds[attribute.type] in ("TUPLE", "LIST"):
