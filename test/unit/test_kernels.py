@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -71,11 +72,12 @@ USE: dict[str, Any] = {"core": "aiv", "reads": 2, "writes": 2, "scalars": 1, "op
     ],
 )
 def test_uses_that_do_not_fit(change: dict[str, Any], problem: str):
-    assert find_kernel("place_tokens").mismatch(**{**USE, **change}) == problem
+    use: dict[str, Any] = {**USE, **change}
+    assert find_kernel("place_tokens").mismatch(**use) == problem
 
 
 def test_options_that_are_missing():
-    use = {**USE, "core": "aic", "writes": 1, "scalars": 0, "options": {"tile_m"}}
+    use: dict[str, Any] = {**USE, "core": "aic", "writes": 1, "scalars": 0, "options": {"tile_m"}}
     assert find_kernel("grouped_matmul").mismatch(**use) == (
         "kernel 'grouped_matmul' takes the options tile_m, tile_n, tile_k, transpose_rhs, found "
         "tile_m"
@@ -112,7 +114,7 @@ def entry_points(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> No
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: some-kernels\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(f"[hpmoe_ir.kernels]\n{text}\n")
-    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
 
 
 @pytest.mark.parametrize(
