@@ -20,15 +20,12 @@ TOP_K = ("TopK", "TopkExt")
 VIEWS = (
     "Cast",
     "Reshape",
-    "View",
     "Transpose",
     "TransposeExtView",
     "ExpandDims",
     "Squeeze",
     "MoveTo",
     "StopGradient",
-    "Identity",
-    "Contiguous",
     "BroadcastTo",
     "Tile",
 )

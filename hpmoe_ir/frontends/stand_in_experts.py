@@ -20,7 +20,7 @@ from hpmoe_ir.frontends.stand_in_args import Args
 from hpmoe_ir.frontends.stand_in_ops import OPS, Collective, Handler
 
 GROUPED = ("GroupedMatmul", "GroupedMatmulV4")
-PLAIN = ("MatMul", "MatMulExt", "BatchMatMul", "BatchMatMulExt", "Mm", "Bmm")
+PLAIN = ("MatMul", "MatMulExt", "BatchMatMul", "BatchMatMulExt")
 
 
 def _check_multiply(rows: Rows, weights: Weights) -> int:
@@ -118,7 +118,6 @@ EXPERT_OPS: dict[str, Handler] = {
     **{kind: _grouped_matmul for kind in GROUPED},
     "MoeTokenPermute": _token_permute,
     "InnerMoeTokenUnpermute": _token_unpermute,
-    "MoeTokenUnpermute": _token_unpermute,
 }
 """All primitives that one rank computes alone."""
 
@@ -169,6 +168,5 @@ def _all_to_all(ranks: Sequence[Args]) -> Sequence[Sequence[Value]]:
 COLLECTIVES: dict[str, Collective] = {
     "AlltoAllV": _all_to_all_rows,
     "AlltoAll": _all_to_all,
-    "AllToAll": _all_to_all,
 }
 """Primitives that all ranks compute together."""

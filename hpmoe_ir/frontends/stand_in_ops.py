@@ -216,11 +216,6 @@ def _tile(args: Args) -> Sequence[Value]:
     return [Exact(np.tile(args.exact(0).array, repeats))]
 
 
-def _zeros_like(args: Args) -> Sequence[Value]:
-    value = args.value(0)
-    return [Exact(np.zeros(views.shape_of(value)))]
-
-
 def _select(args: Args) -> Sequence[Value]:
     condition, a, b = args.exact(0).array, args.value(1), args.value(2)
     rows = a if isinstance(a, Rows) else b
@@ -268,10 +263,7 @@ OPS: dict[str, Handler] = {
     "Cast": _cast,
     "MoveTo": _same,
     "StopGradient": _same,
-    "Identity": _same,
-    "Contiguous": _same,
     "Reshape": lambda args: [views.reshape(args.value(0), args.numbers(1))],
-    "View": lambda args: [views.reshape(args.value(0), args.numbers(1))],
     "Transpose": lambda args: [views.transpose(args.value(0), args.numbers(1))],
     "TransposeExtView": lambda args: [
         views.swap_axes(args.value(0), args.number(1), args.number(2))
@@ -299,33 +291,20 @@ OPS: dict[str, Handler] = {
     "SumExt": _reduce_sum,
     "CumSum": _cumulative_sum,
     "CumsumExt": _cumulative_sum,
-    "ZerosLike": _zeros_like,
-    "ZerosLikeExt": _zeros_like,
     "Add": _elementwise(np.add, mixes=True),
     "AddExt": _scaled_add(1),
-    "AddScalar": _scaled_add(1),
     "AddN": _add_all,
     "Sub": _elementwise(np.subtract, mixes=False),
     "SubExt": _scaled_add(-1),
-    "SubScalar": _scaled_add(-1),
     "Mul": _elementwise(np.multiply, mixes=True),
     "Muls": _elementwise(np.multiply, mixes=True),
     "FloorDiv": _elementwise(np.floor_divide, mixes=False),
     "FloorDivScalar": _elementwise(np.floor_divide, mixes=False),
     "FloorMod": _elementwise(np.mod, mixes=False),
-    "Mod": _elementwise(np.fmod, mixes=False),
     "FmodScalar": _elementwise(np.fmod, mixes=False),
-    "FmodTensor": _elementwise(np.fmod, mixes=False),
     "RemainderTensorScalar": _elementwise(np.mod, mixes=False),
-    "RemainderTensorTensor": _elementwise(np.mod, mixes=False),
-    "Minimum": _elementwise(np.minimum, mixes=False),
-    "Maximum": _elementwise(np.maximum, mixes=False),
     "Equal": _elementwise(np.equal, mixes=False),
     "EqScalar": _elementwise(np.equal, mixes=False),
-    "NotEqual": _elementwise(np.not_equal, mixes=False),
-    "Less": _elementwise(np.less, mixes=False),
-    "GreaterEqual": _elementwise(np.greater_equal, mixes=False),
-    "LogicalAnd": _elementwise(np.logical_and, mixes=False),
     "Neg": _unary(np.negative, of_experts=False),
     "SiLU": _unary(lambda x: x * _sigmoid(x), of_experts=True),
     "Sigmoid": _unary(_sigmoid, of_experts=True),
@@ -333,6 +312,5 @@ OPS: dict[str, Handler] = {
     "Select": _select,
     "TensorScatterAdd": _scatter_add,
     "IndexAddExt": _index_add,
-    "InplaceIndexAddExt": _index_add,
     "UnsortedSegmentSum": _segment_sum,
 }

@@ -37,11 +37,11 @@ def reshape(value: Value, shape: Sequence[int]) -> Value:
 
 def _reshape_rows(rows: Rows, shape: Sequence[int]) -> Rows:
     target = resolve(shape, int(np.prod(rows.lead, dtype=np.int64)) * rows.width)
+    if len(target) == 1:
+        return replace(rows, flat=True)
     if target and target[-1] == rows.width:
         stand = rows.stand.reshape(*target[:-1], rows.columns)
         return replace(rows, stand=stand, flat=False)
-    if len(target) == 1:
-        return replace(rows, flat=True)
     if rows.columns == 2 and target[-2:] == (2, rows.width // 2):
         return replace(rows, stand=rows.stand.reshape(*target[:-1], 1), width=rows.width // 2)
     raise CannotPlaceError(f"it makes {list(target)} of {list(rows.shape)}, which divides rows")
