@@ -1,0 +1,172 @@
+"""`derive-backward`: a second function that computes the gradients of the first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import PassFailedException
+
+from hpmoe_ir.diagnostics import nearest, refuse
+from hpmoe_ir.dialects import moe
+from hpmoe_ir.passes.backward_function import BACKWARD, SAVED, BackwardFunction
+from hpmoe_ir.passes.level import require_level
+from hpmoe_ir.passes.reverse_sweep import differentiate
+
+RECOMPUTABLE = ("swiglu", "up", "dispatch")
+"""What can be computed again rather than saved, by the names that the option takes."""
+
+
+def recomputable(op: Operation) -> str | None:
+    """The name by which the result of `op` can be recomputed; None: it is always saved."""
+    match op:
+        case moe.SwiGLUOp():
+            return "swiglu"
+        case moe.DispatchOp():
+            return "dispatch"
+        case moe.GroupedMatmulOp() if any(
+            isinstance(use.operation, moe.SwiGLUOp) for use in op.product.uses
+        ):
+            return "up"
+        case _:
+            return None
+
+
+def split_combines(function: FuncOp) -> None:
+    """Makes each `moe.combine` a `moe.collect`, whose rows can be saved, and a weighted sum."""
+    for op in list(function.body.block.ops):
+        if isinstance(op, moe.CombineOp):
+            collect = moe.CollectOp(op.y, op.route)
+            collect.back.name_hint = "back"
+            total = moe.WeightedSumOp(collect, op.gate, op.route)
+            total.out.name_hint = op.out.name_hint
+            collect.location = total.location = op.location
+            Rewriter.replace_op(op, [collect, total])
+
+
+@dataclass(frozen=True)
+class DeriveBackwardPass(ModulePass):
+    """Adds to each function one for its gradients, which takes those of the results.
+
+    Reverse-mode differentiation of a graph of operations that have the trait `GradientTrait`. A
+    function `@f(inputs) -> results` becomes `@f(inputs) -> (results, saved)` and
+    `@f_backward(gradients of the results, inputs needed, saved[, accumulators]) -> gradients`. The
+    gradients are those of the float arguments that a result depends on, in the order of the
+    arguments. Values are named alike in both functions, the gradient of `%x` is `%dx`, and the
+    attributes `moe.saved`, `moe.gradient` and `moe.accumulator` of results and arguments name what
+    they belong to.
+
+    Saved is each value that a gradient needs, unless it is an argument or in `recompute`. For a
+    layer these are the rows received, what the up-projection made of them, its activation, and the
+    rows that came back: no matrix product is done again. Routes are made again from the ids, by one
+    more exchange of token counts: that is cheaper than saving three index arrays, and the exchange
+    tells a rank that its peers have finished the launch before.
+
+    Gradients that others wait for come before those of weights that came about at the same time.
+    Recomputed values need no gradient, so they come while the first gradients are on their way.
+    A value that is used twice has the sum of two gradients: of weights in f32 by `into`, without an
+    addition, else by `moe.add`.
+
+    Needs a module at the `moe` level of straight-line functions. Not idempotent: refuses a module
+    that has been differentiated.
+
+    ```
+    func.func @f(%x, %ids, %gate, %w2) -> out {
+      %route = moe.route %ids
+      %recv = moe.dispatch %x by %route
+      %y = moe.grouped_matmul %recv, %w2 by %route
+      %out = moe.combine %y, %gate by %route
+      func.return %out
+    }
+    ```
+    becomes
+    ```
+    func.func @f(%x, %ids, %gate, %w2) -> (out, recv {moe.saved = "recv"}, ...) {
+      %route = moe.route %ids
+      %recv = moe.dispatch %x by %route
+      %y = moe.grouped_matmul %recv, %w2 by %route
+      %back = moe.collect %y by %route
+      %out = moe.weighted_sum %back, %gate by %route
+      func.return %out, %recv, %back
+    }
+    func.func @f_backward(%dout, %ids, %gate, %w2, %recv, %back) -> (dx, dgate, dw2) {
+      %route = moe.route %ids
+      %dy = moe.dispatch_weighted %dout, %gate by %route
+      %dgate = moe.gate_gradient %back, %dout by %route
+      %drecv = moe.grouped_matmul %dy, %w2 by %route {transpose_rhs}
+      %dw2 = moe.grouped_matmul %recv, %dy by %route {transpose_lhs}
+      %dcopies = moe.collect %drecv by %route
+      %dx = moe.sum_copies %dcopies by %route
+      func.return %dx, %dgate, %dw2
+    }
+    ```
+    """
+
+    name = "derive-backward"
+
+    recompute: tuple[str, ...] = ()
+    """What to compute again in the backward function rather than save: `swiglu`, the activation;
+    `up`, the up-projection that it is computed of; `dispatch`, the rows received."""
+    accumulate: bool = False
+    """Whether gradients of weights are added to accumulators, in f32: arguments of the backward
+    function, which come last and are in the order of the weights."""
+    weight_gradients: Literal["f32", "activation"] = "f32"
+    """Element type of the gradients of weights: f32 (f64 for f64), or that of the weights."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        self._check_options()
+        require_level(op, "moe", self.name)
+        functions = [f for f in op.ops if isinstance(f, FuncOp) and not f.is_declaration]
+        for function in functions:
+            self._check_function(function, {f.sym_name.data for f in functions})
+        for function in functions:
+            split_combines(function)
+            sweep = differentiate(function, self.accumulate, self.weight_gradients == "activation")
+            again = {o for o in function.body.block.ops if recomputable(o) in self.recompute}
+            BackwardFunction(function, sweep, again).build()
+
+    def _check_options(self) -> None:
+        for name in self.recompute:
+            if name not in RECOMPUTABLE:
+                raise PassFailedException(
+                    f"{self.name}: option recompute: unknown value '{name}'"
+                    f"{nearest(name, RECOMPUTABLE)}"
+                )
+        if self.accumulate and self.weight_gradients != "f32":
+            raise PassFailedException(
+                f"{self.name}: option accumulate: gradients are added up in f32, expected "
+                f"weight_gradients=f32, found {self.weight_gradients}"
+            )
+
+    def _check_function(self, function: FuncOp, names: set[str]) -> None:
+        name = function.sym_name.data
+        if f"{name}{BACKWARD}" in names or any(
+            SAVED in attributes.data for attributes in function.res_attrs or ()
+        ):
+            refuse(function, f"{self.name}: @{name} has been differentiated already")
+        if len(function.body.blocks) != 1:
+            refuse(
+                function,
+                f"{self.name}: @{name}: expected straight-line operations, found "
+                f"{len(function.body.blocks)} blocks",
+            )
+        for op in function.body.block.ops:
+            if op.regions:
+                refuse(
+                    op,
+                    f"{self.name}: @{name}: expected straight-line operations, found {op.name} "
+                    "with operations inside",
+                )
+        made = {recomputable(op) for op in function.body.block.ops}
+        for choice in self.recompute:
+            if choice not in made:
+                refuse(
+                    function,
+                    f"{self.name}: option recompute: @{name} makes nothing that '{choice}' names",
+                )
