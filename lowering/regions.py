@@ -235,10 +235,10 @@ class TaskBody:
             raise self._bad_put(region, "a tile has at most two dimensions, the inner ones")
         element = element_name(type.element_type)
         if len(dims) == 1:
-            begin, count = self._extent(selectors[0], dims[0], name, region)
+            begin, count = self._extent(selectors[0], dims[0], f"{name}Cols", region)
             return element, f"hpmoe::Slice({base}, 0, hpmoe::Rows{{0, 1}}, {begin}, {count})"
         rows = self._rows(selectors[0], dims[0], name, region)
-        column, cols = self._extent(selectors[1], dims[1], name, region)
+        column, cols = self._extent(selectors[1], dims[1], f"{name}Cols", region)
         pitch = self.sizes.word(f"{name}Pitch", dims[1])
         return element, f"hpmoe::Slice({base}, {pitch}, {rows}, {column}, {cols})"
 
@@ -267,7 +267,7 @@ class TaskBody:
             case Whole():
                 return f"hpmoe::Rows{{0, {self.sizes.word(f'{name}Rows', extent)}}}"
             case Block():
-                begin, count = self._extent(selector, extent, name, region)
+                begin, count = self._extent(selector, extent, f"{name}Rows", region)
                 return f"hpmoe::Rows{{{begin}, {count}}}"
             case GroupedRows() | SentRows() | TokenRows():
                 return self.define_rows(selector, region)
@@ -277,11 +277,11 @@ class TaskBody:
     def _extent(self, selector: object, extent: int, name: str, region: Region) -> tuple[str, str]:
         match selector:
             case Whole():
-                return "0", self.sizes.word(f"{name}Cols", extent)
+                return "0", self.sizes.word(name, extent)
             case Block():
                 size = self.constant(selector.size, f"{name[1:]}Block")
                 begin = f"{self._operand(selector.index)} * {size}"
-                whole = self.sizes.word(f"{name}Cols", extent)
+                whole = self.sizes.word(name, extent)
                 return begin, f"hpmoe::Min({size}, {whole} - {begin})"
             case GroupedRows() | SentRows() | TokenRows():
                 rows = self.define_rows(selector, region)

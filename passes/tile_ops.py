@@ -7,8 +7,8 @@ from collections.abc import Callable
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation
 from xdsl.ir.affine import AffineExpr
-from xdsl.utils.exceptions import PassFailedException
 
+from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects import comm, moe
 from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.region import (
@@ -23,6 +23,7 @@ from hpmoe_ir.dialects.region import (
 )
 from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.dialects.tile_types import BufferType
+from hpmoe_ir.passes.tile_gradient_ops import GRADIENT_TILINGS, weight_gradient_tasks
 from hpmoe_ir.passes.tiling import (
     HasTilingTrait,
     RouteBuffers,
@@ -87,9 +88,10 @@ def route_tasks(op: comm.RouteOp, tiling: Tiling) -> None:
     exchanged = op.all_counts.owner
     announced = exchanged.token.owner if isinstance(exchanged, comm.WaitOp) else None
     if not isinstance(announced, comm.ExchangeOp):
-        raise PassFailedException(
+        refuse(
+            op,
             "convert-comm-to-tile: comm.route needs the counts of an exchange, found those of "
-            f"{exchanged.name if isinstance(exchanged, Operation) else 'an argument'}"
+            f"{exchanged.name if isinstance(exchanged, Operation) else 'an argument'}",
         )
     chunk_counts = tiling.place(announced.counts)
     rows = type.tokens.data * type.top.data
@@ -136,14 +138,16 @@ def put_tasks(op: comm.PutOp, tiling: Tiling) -> None:
     chunk = Chunk(D2, parts, tiling.partition.matmul.m) if parts > 1 else Chunk()
     source, target = tiling.place(op.x), tiling.place(op.window)
     if op.direction.data is comm.Direction.DISPATCH:
+        weights = [] if op.gate is None else [Region(tiling.place(op.gate), (WHOLE, WHOLE))]
         tiling.tasks(
             TasksOp(
                 tiling.fresh("dispatch"),
                 [("p", ranks), ("e", local), ("c", parts)],
                 "aiv",
-                "gather_rows",
+                "gather_scaled_rows" if weights else "gather_rows",
                 [
                     Region(source, (WHOLE, WHOLE)),
+                    *weights,
                     Region(route.order, (SentRows(D0 * local + D1, chunk),)),
                 ],
                 [Region(target, (GroupedRows(D1, RANK, ranks, chunk), WHOLE), peer=D0)],
@@ -177,9 +181,7 @@ def wait_tasks(op: comm.WaitOp, tiling: Tiling) -> None:
         return
     put = op.token.owner
     if not isinstance(put, comm.PutOp):
-        raise PassFailedException(
-            "convert-comm-to-tile: only windows of rows can be results of a function"
-        )
+        refuse(op, "convert-comm-to-tile: only windows of rows can be results of a function")
     route = tiling.routes[put.route]
     if put.direction.data is comm.Direction.DISPATCH:
         grid, rows = tiling.grouped_grid(route.type), tiling.grouped_rows()
@@ -201,18 +203,17 @@ def wait_tasks(op: comm.WaitOp, tiling: Tiling) -> None:
 def matmul_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
     """One task for each part of an expert's rows and block of columns."""
     if op.transpose_lhs is not None:
-        raise PassFailedException(
-            "convert-comm-to-tile: moe.grouped_matmul with transpose_lhs: no kernel is registered "
-            "for the gradient of the weights"
-        )
+        weight_gradient_tasks(op, tiling)
+        return
     route = tiling.routes[op.route]
     columns = moe.tensor_type(op.product).get_shape()[-1]
     depth = moe.tensor_type(op.lhs).get_shape()[-1]
     for what, size in (("rows", depth), ("result", columns)):
         if size % 16:
-            raise PassFailedException(
+            refuse(
+                op,
                 f"convert-comm-to-tile: moe.grouped_matmul: the width of the {what} must be a "
-                f"multiple of 16, found {size}"
+                f"multiple of 16, found {size}",
             )
     block = tiling.partition.task_cols or _task_cols(tiling, route.type.local_experts, columns)
     transposed = op.transpose_rhs is not None
@@ -294,6 +295,7 @@ OWN_TILINGS: dict[type[Operation], Callable[..., None]] = {
     moe.GroupedMatmulOp: matmul_tasks,
     moe.SwiGLUOp: SwigluTiling.to_tasks,
     moe.WeightedSumOp: weighted_sum_tasks,
+    **GRADIENT_TILINGS,
 }
 """The tilings of the project's own operations."""
 

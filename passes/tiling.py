@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.traits import OpTrait
@@ -90,6 +92,27 @@ class Tiling:
         self.places[value] = name
         return name
 
+    def in_place(self, argument: SSAValue, result: SSAValue) -> str:
+        """The buffer of an argument that tasks add into, and that is the result too."""
+        name = self.place(argument)
+        buffer = next(b for b in self.buffers if b.sym_name.data == name)
+        if buffer.space.data != "input":
+            raise PassFailedException(
+                f"convert-comm-to-tile: @{name} is added into: expected an argument of the "
+                "function that nothing else writes"
+            )
+        if result not in self.outputs:
+            raise PassFailedException(
+                f"convert-comm-to-tile: @{name} is added into: the sum must be a result of the "
+                "function"
+            )
+        buffer.space = StringAttr("inout")
+        # The output that was declared for the result is the argument itself.
+        unused = self.outputs[result]
+        self.buffers = [b for b in self.buffers if b.sym_name.data != unused]
+        self.outputs[result] = name
+        return name
+
     def place(self, value: SSAValue) -> str:
         """The buffer that a value is in."""
         if value not in self.places:
@@ -160,7 +183,7 @@ class RowwiseTilingTrait(HasTilingTrait):
     @classmethod
     def to_tasks(cls, op: Operation, tiling: Tiling) -> None:
         (result,) = op.results
-        route = route_of_rows(op.operands[0], tiling)
+        route = route_of_rows(op.operands, tiling)
         rows = tiling.grouped_rows()
 
         def region(name: str) -> Region:
@@ -183,10 +206,13 @@ class RowwiseTilingTrait(HasTilingTrait):
         )
 
 
-def route_of_rows(value: SSAValue, tiling: Tiling) -> RouteBuffers:
-    """The route by which the grouped rows of a value lie."""
+def route_of_rows(values: Sequence[SSAValue], tiling: Tiling) -> RouteBuffers:
+    """The route by which the grouped rows of some values lie.
+
+    Rows that are arguments of the function say nothing of it; another value has to.
+    """
     seen: set[SSAValue] = set()
-    todo = [value]
+    todo = list(values)
     while todo:
         current = todo.pop(0)
         if current in tiling.routes:

@@ -1,0 +1,161 @@
+"""The tile tasks of the operations that only the backward direction has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.ir import Operation
+from xdsl.ir.affine import AffineExpr
+
+from hpmoe_ir.diagnostics import refuse
+from hpmoe_ir.dialects import moe
+from hpmoe_ir.dialects.placement import GroupedAttr, TokensAttr
+from hpmoe_ir.dialects.region import Block, GroupedRows, Point, Region, TokenRows, Whole
+from hpmoe_ir.dialects.tile import TasksOp
+from hpmoe_ir.passes.tiling import RowwiseTilingTrait, Tiling
+
+WHOLE = Whole()
+ZERO = AffineExpr.constant(0)
+D0, D1, D2 = (AffineExpr.dimension(i) for i in range(3))
+
+
+def sum_copies_tasks(op: moe.SumCopiesOp, tiling: Tiling) -> None:
+    """One task for each part of the tokens."""
+    route = tiling.routes[op.route]
+    tokens = TokenRows(D0, tiling.partition.token_chunks)
+    tiling.tasks(
+        TasksOp(
+            tiling.fresh("sum_copies"),
+            [("b", tokens.count)],
+            "aiv",
+            "sum_copies",
+            [
+                Region(tiling.place(op.back), (WHOLE, WHOLE)),
+                Region(route.position, (tokens, WHOLE)),
+            ],
+            [Region(tiling.result(op.out, "sum"), (tokens, WHOLE))],
+            route=route.route,
+        )
+    )
+
+
+def gate_gradient_tasks(op: moe.GateGradientOp, tiling: Tiling) -> None:
+    """One task for each part of the tokens."""
+    route = tiling.routes[op.route]
+    tokens = TokenRows(D0, tiling.partition.token_chunks)
+    tiling.tasks(
+        TasksOp(
+            tiling.fresh("gate_gradient"),
+            [("b", tokens.count)],
+            "aiv",
+            "gate_gradient",
+            [
+                Region(tiling.place(op.back), (WHOLE, WHOLE)),
+                Region(route.position, (tokens, WHOLE)),
+                Region(tiling.place(op.dout), (tokens, WHOLE)),
+            ],
+            [Region(tiling.result(op.dgate, "dgate"), (tokens, WHOLE))],
+            route=route.route,
+        )
+    )
+
+
+class SwigluGradTiling(RowwiseTilingTrait):
+    """`moe.swiglu_grad` works on each row by itself."""
+
+    kernel = "swiglu_grad"
+
+
+class AddGroupedTiling(RowwiseTilingTrait):
+    """`moe.add` of grouped rows works on each row by itself."""
+
+    kernel = "add_rows"
+
+
+def add_tasks(op: moe.AddOp, tiling: Tiling) -> None:
+    """Part by part of the rows: of the tokens, or of the experts' rows."""
+    encoding = moe.tensor_type(op.lhs).encoding
+    if isinstance(encoding, GroupedAttr):
+        AddGroupedTiling.to_tasks(op, tiling)
+        return
+    if not isinstance(encoding, TokensAttr):
+        refuse(op, f"convert-comm-to-tile: moe.add: no kernel is registered for rows of {encoding}")
+    tokens = TokenRows(D0, tiling.partition.token_chunks)
+    tiling.tasks(
+        TasksOp(
+            tiling.fresh("add"),
+            [("b", tokens.count)],
+            "aiv",
+            "add_rows",
+            [
+                Region(tiling.place(op.lhs), (tokens, WHOLE)),
+                Region(tiling.place(op.rhs), (tokens, WHOLE)),
+            ],
+            [Region(tiling.result(op.sum, "sum"), (tokens, WHOLE))],
+        )
+    )
+
+
+def weight_gradient_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
+    """One task for each expert and block of its gradient: the sum over the expert's rows is inside.
+
+    With an accumulator the block is added in place: the accumulator's buffer is the result's.
+    """
+    route = tiling.routes[op.route]
+    shape = moe.tensor_type(op.product).get_shape()
+    tile = tiling.partition.matmul
+    for what, size in (("lhs", shape[1]), ("rhs", shape[2])):
+        if size % 16:
+            refuse(
+                op,
+                f"convert-comm-to-tile: moe.grouped_matmul: the width of {what} must be a "
+                f"multiple of 16, found {size}",
+            )
+    rows = GroupedRows(D0, ZERO, 1)
+    blocks = (Block(D1, tile.m), Block(D2, _columns(tiling, shape)))
+    if op.accumulator is not None:
+        tiling.places[op.product] = tiling.in_place(op.accumulator, op.product)
+    else:
+        tiling.result(op.product, "weight_gradient")
+    tiling.tasks(
+        TasksOp(
+            tiling.fresh("weight_gradient"),
+            [
+                ("e", route.type.local_experts),
+                ("m", -(-shape[1] // blocks[0].size)),
+                ("n", -(-shape[2] // blocks[1].size)),
+            ],
+            "aic",
+            "weight_gradient",
+            [
+                Region(tiling.place(op.lhs), (rows, blocks[0])),
+                Region(tiling.place(op.rhs), (rows, blocks[1])),
+            ],
+            [Region(tiling.place(op.product), (Point(D0), *blocks))],
+            {
+                "tile_m": tile.m,
+                "tile_n": tile.n,
+                "tile_k": tile.k,
+                "accumulate": int(op.accumulator is not None),
+            },
+            route.route,
+        )
+    )
+
+
+def _columns(tiling: Tiling, shape: tuple[int, ...]) -> int:
+    """Columns of a task: given, or as many tile widths as leave four tasks for each core."""
+    if tiling.partition.task_cols:
+        return tiling.partition.task_cols
+    tile = tiling.partition.matmul
+    tiles = shape[0] * -(-shape[1] // tile.m) * -(-shape[2] // tile.n)
+    return tile.n * max(1, tiles // (4 * tiling.machine.aic_cores))
+
+
+GRADIENT_TILINGS: dict[type[Operation], Callable[..., None]] = {
+    moe.SumCopiesOp: sum_copies_tasks,
+    moe.GateGradientOp: gate_gradient_tasks,
+    moe.SwiGLUGradOp: SwigluGradTiling.to_tasks,
+    moe.AddOp: add_tasks,
+}
+"""The tilings of the operations that only gradients need."""
