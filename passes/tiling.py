@@ -209,7 +209,7 @@ class RowwiseTilingTrait(HasTilingTrait):
 def route_of_rows(values: Sequence[SSAValue], tiling: Tiling) -> RouteBuffers:
     """The route by which the grouped rows of some values lie.
 
-    Rows that are arguments of the function say nothing of it; another value has to.
+    Rows that are arguments of the function say nothing of it: they lie by the only route there is.
     """
     seen: set[SSAValue] = set()
     todo = list(values)
@@ -222,6 +222,8 @@ def route_of_rows(values: Sequence[SSAValue], tiling: Tiling) -> RouteBuffers:
             continue
         seen.add(current)
         todo += owner.operands
+    if len(tiling.routes) == 1:
+        return next(iter(tiling.routes.values()))
     raise PassFailedException(
         "convert-comm-to-tile: rows that come from no put cannot be tiled, their route is unknown"
     )
