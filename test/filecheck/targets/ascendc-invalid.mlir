@@ -1,0 +1,202 @@
+// RUN: REJECTED hpmoe-opt %s --split-input-file -t ascendc | filecheck %s --match-full-lines
+
+// A put of rows that another rank sent.
+// CHECK: error: unexpected AssertionError: kTConst1 = -1 does not fit a word; --traceback shows where it is from
+queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
+  tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.buffer @a workspace at 512 : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @w window at 0 : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.tasks @t (p) in (2) on aiv
+    kernel "copy_rows" using @route
+    reads @a[:, :]
+    writes @w on p [grouped(0, p of 2), :]
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aiv {
+    [@t[0, 1]],
+    [] times 47
+  }
+}
+
+// -----
+
+// Groups of several ranks are no place to put rows.
+// CHECK-NEXT: MISSING
+queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
+  tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.buffer @a workspace at 512 : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @w window at 0 : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.tasks @t (p) in (2) on aiv
+    kernel "copy_rows" using @route
+    reads @a[:, :]
+    writes @w on p [grouped(0, 0 of 1), :]
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aiv {
+    [@t[0, 1]],
+    [] times 47
+  }
+}
+
+// -----
+
+// Rows of experts of another rank cannot be returned.
+// CHECK-NEXT: MISSING
+queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
+  tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.buffer @a workspace at 512 : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @w window at 0 : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.tasks @t (p) in (2) on aiv
+    kernel "copy_rows" using @route
+    reads @a[:, :]
+    writes @w on p [sent(p * 3), :]
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aiv {
+    [@t[0, 1]],
+    [] times 47
+  }
+}
+
+// -----
+
+// A tile of three dimensions.
+// CHECK-NEXT: MISSING
+queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
+  tile.buffer @a workspace at 0 : !tile.buffer<2x5x48xbf16>
+  tile.buffer @b workspace at 512 : !tile.buffer<5x48xbf16>
+  tile.tasks @t () in () on aiv
+    kernel "copy_rows"
+    reads @a[:, :, :]
+    writes @b[:, :]
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aiv {
+    [@t[0]],
+    [] times 47
+  }
+}
+
+// -----
+
+// One dimension in the middle taken out.
+// CHECK-NEXT: MISSING
+queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
+  tile.buffer @a workspace at 0 : !tile.buffer<5x48xbf16>
+  tile.buffer @b workspace at 512 : !tile.buffer<5x48xbf16>
+  tile.tasks @t () in () on aiv
+    kernel "copy_rows"
+    reads @a[:, 3]
+    writes @b[0, :]
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aiv {
+    [@t[0]],
+    [] times 47
+  }
+}
+
+// -----
+
+// Elements that Ascend C has no name for here.
+// CHECK-NEXT: MISSING
+queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
+  tile.buffer @a workspace at 0 : !tile.buffer<5x48xi8>
+  tile.buffer @b workspace at 512 : !tile.buffer<5x48xbf16>
+  tile.tasks @t () in () on aiv
+    kernel "copy_rows"
+    reads @a[:, :]
+    writes @b[:, :]
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aiv {
+    [@t[0]],
+    [] times 47
+  }
+}
+
+// -----
+
+// Elements of a fixed type that are of another.
+// CHECK-NEXT: MISSING
+queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
+  tile.buffer @a workspace at 0 : !tile.buffer<5x48xbf16>
+  tile.buffer @b workspace at 512 : !tile.buffer<5x48xbf16>
+  tile.tasks @t () in () on aiv
+    kernel "count_tokens"
+    reads @a[:, :]
+    writes @b[0, :]
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aiv {
+    [@t[0]],
+    [] times 47
+  }
+}
+
+// -----
+
+// Elements of the activation type that are numbers.
+// CHECK-NEXT: MISSING
+queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
+  tile.buffer @a workspace at 0 : !tile.buffer<5x48xi32>
+  tile.buffer @b workspace at 512 : !tile.buffer<5x48xbf16>
+  tile.tasks @t () in () on aiv
+    kernel "copy_rows"
+    reads @a[:, :]
+    writes @b[:, :]
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aiv {
+    [@t[0]],
+    [] times 47
+  }
+}
+
+// -----
+
+// Two activation types in one kernel.
+// CHECK-NEXT: MISSING
+queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
+  tile.buffer @a workspace at 0 : !tile.buffer<5x48xf16>
+  tile.buffer @b workspace at 512 : !tile.buffer<5x48xbf16>
+  tile.tasks @t () in () on aiv
+    kernel "copy_rows"
+    reads @a[:, :]
+    writes @b[:, :]
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aiv {
+    [@t[0]],
+    [] times 47
+  }
+}
+
+// -----
+
+// Unsigned arithmetic has no negative numbers.
+// CHECK-NEXT: MISSING
+queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
+  tile.buffer @a workspace at 0 : !tile.buffer<5x48xbf16>
+  tile.buffer @b workspace at 512 : !tile.buffer<5x48xbf16>
+  tile.tasks @t (i) in (4) on aiv
+    kernel "copy_rows"
+    reads @a[(i + -1) mod 5, :]
+    writes @b[i, :]
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aiv {
+    [@t[0, 1, 2, 3]],
+    [] times 47
+  }
+}
