@@ -97,11 +97,7 @@ class TaskBody:
     def _index(self, expr: AffineExpr) -> str:
         match expr:
             case AffineConstantExpr():
-                if expr.value < 0:
-                    raise LoweringError(
-                        f"target ascendc: @{self.family.sym_name.data}: negative constant "
-                        f"{expr.value} in an index expression"
-                    )
+                self._require_unsigned(expr.value)
                 return str(expr.value)
             case AffineDimExpr():
                 return self.family.dim_names[expr.position]
@@ -110,6 +106,7 @@ class TaskBody:
             case AffineBinaryOpExpr():
                 lhs = self._operand(expr.lhs)
                 if isinstance(expr.rhs, AffineConstantExpr):
+                    self._require_unsigned(expr.rhs.value)
                     # Numbered by expression, not by value: two layers of one structure have
                     # the same text.
                     self.constants += 1
@@ -121,6 +118,13 @@ class TaskBody:
                 return f"{lhs} {_OPERATORS[expr.kind]} {rhs}"
             case _:
                 raise AssertionError(f"not an index expression: {expr}")
+
+    def _require_unsigned(self, value: int) -> None:
+        if value < 0:
+            raise LoweringError(
+                f"target ascendc: @{self.family.sym_name.data}: negative constant {value} in an "
+                "index expression"
+            )
 
     def name_peer(self) -> None:
         """Defines `peer`, the rank that the tasks write to, where it is another."""
