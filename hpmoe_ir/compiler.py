@@ -15,6 +15,7 @@ from typing import Any
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import DiagnosticException
 
@@ -24,6 +25,7 @@ from hpmoe_ir.lowering.ascendc import device_source
 from hpmoe_ir.lowering.host_project import project_files
 from hpmoe_ir.lowering.program import LoweredProgram, lowered_program
 from hpmoe_ir.lowering.task_table import task_table
+from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.level import level_of
 from hpmoe_ir.passes.lower_moe import LowerMoePass
 from hpmoe_ir.source import read_module
@@ -31,6 +33,7 @@ from hpmoe_ir.source import read_module
 LEVELS = ("moe", "comm", "tile", "queue")
 """Levels whose IR is kept, from the graph down."""
 
+GRAPH_FILE = "graph.mlir"
 DEVICE_FILE = "device.cpp"
 TABLE_FILE = "table.bin"
 MANIFEST_FILE = "manifest.json"
@@ -53,8 +56,11 @@ class CompiledKernel:
 class Compiled:
     """A compiled layer: the IR of each level, and for each direction source and task table."""
 
+    graph: ModuleOp
+    """The graph as it was given, without gradients."""
     modules: dict[str, ModuleOp]
-    """By level; the tile level with its dependences and memory plan."""
+    """By level: the moe level with gradients if there are any, the tile level with its dependences
+    and memory plan."""
     kernels: dict[str, CompiledKernel]
     """By the name of the program; the forward direction first."""
     pipeline: str
@@ -79,10 +85,11 @@ def compile_module(
     lowering: LowerMoePass,
     progress: Progress = lambda _: None,
     down_to: str = "code",
+    backward: DeriveBackwardPass | None = None,
 ) -> Compiled:
     """Lowers a module at the `moe` level, to `moe` or `comm` or all the way to code.
 
-    Raises InputError where a pass refuses it.
+    `backward` adds the gradient function before. Raises InputError where a pass refuses it.
     """
     found = level_of(module)
     if found is None or found[0] != "moe":
@@ -91,22 +98,18 @@ def compile_module(
             f"expected a graph at the moe level, found {what}",
             location_of(found[1]) if found else "",
         )
-    modules = {"moe": module.clone()}
+    graph = module.clone()
     current = module.clone()
     seconds: dict[str, float] = {}
     pipeline = str(lowering.pipeline_pass_spec())
+    if backward is not None:
+        pipeline = f"{backward.pipeline_pass_spec()},{pipeline}"
+        _apply(ctx, backward, current, seconds, progress)
+    modules = {"moe": current.clone()}
     for module_pass in lowering.passes():
         if down_to in modules and down_to in ("moe", "comm"):
-            return Compiled(modules, {}, pipeline, seconds)
-        progress(module_pass.name)
-        start = time.perf_counter()
-        try:
-            module_pass.apply(ctx, current)
-        except DiagnosticException as e:
-            op = e.op if isinstance(e, RefusedError) else current
-            raise InputError(one_line(str(e)), location_of(op)) from e
-        verify_module(current, module_pass.name)
-        seconds[module_pass.name] = time.perf_counter() - start
+            return Compiled(graph, modules, {}, pipeline, seconds)
+        _apply(ctx, module_pass, current, seconds, progress)
         level = level_of(current)
         assert level is not None
         modules[level[0]] = current.clone()
@@ -121,7 +124,25 @@ def compile_module(
         op = e.op if isinstance(e, RefusedError) else current
         raise InputError(one_line(str(e)), location_of(op)) from e
     seconds["lowering"] = time.perf_counter() - start
-    return Compiled(modules, kernels, pipeline, seconds)
+    return Compiled(graph, modules, kernels, pipeline, seconds)
+
+
+def _apply(
+    ctx: Context,
+    module_pass: ModulePass,
+    module: ModuleOp,
+    seconds: dict[str, float],
+    progress: Progress,
+) -> None:
+    progress(module_pass.name)
+    start = time.perf_counter()
+    try:
+        module_pass.apply(ctx, module)
+    except DiagnosticException as e:
+        op = e.op if isinstance(e, RefusedError) else module
+        raise InputError(one_line(str(e)), location_of(op)) from e
+    verify_module(module, module_pass.name)
+    seconds[module_pass.name] = time.perf_counter() - start
 
 
 def _kernel(program: LoweredProgram) -> CompiledKernel:
@@ -168,6 +189,7 @@ def write_compiled(compiled: Compiled, directory: Path) -> None:
     files: dict[str, bytes] = {
         f"{level}.mlir": module_text(compiled.modules[level]).encode() for level in LEVELS
     }
+    files[GRAPH_FILE] = module_text(compiled.graph).encode()
     for name, kernel in compiled.kernels.items():
         files[f"{name}/{DEVICE_FILE}"] = kernel.source.encode()
         files[f"{name}/{TABLE_FILE}"] = kernel.table
@@ -229,7 +251,8 @@ def read_compiled(ctx: Context, directory: Path) -> tuple[Compiled, list[str]]:
             kernels[name] = CompiledKernel(program, source.decode(), table)
         except UnicodeDecodeError as e:
             raise InputError("expected UTF-8 text", str(directory / name / DEVICE_FILE)) from e
-    return Compiled(modules, kernels, pipeline), changed
+    graph = read_module(ctx, directory / GRAPH_FILE)
+    return Compiled(graph, modules, kernels, pipeline), changed
 
 
 def _read(path: Path) -> bytes:

@@ -101,7 +101,7 @@ def _results(
         for buffer in kernel.program.results:
             name, dtype = buffer.sym_name.data, element_dtype(buffer)
             if dtype is not None:
-                result[name] = from_bits(by_name[name], dtype)
+                result[result_name(name)] = from_bits(by_name[name], dtype)
         results.append(result)
     return results
 
@@ -150,8 +150,13 @@ def _run_tasks(
                     key = buffer.sym_name.data
                     if buffer_type(buffer).rows.data == "tokens":
                         output[key] = output[key][: memory.tokens]
-        results.append(outputs)
+        results.append([{result_name(k): v for k, v in o.items()} for o in outputs])
     return results
+
+
+def result_name(buffer: str) -> str:
+    """Name of the result in a buffer: an accumulator holds the gradient that is added into it."""
+    return buffer.removesuffix("_acc")
 
 
 def _check_status(status: Sequence[Array]) -> None:

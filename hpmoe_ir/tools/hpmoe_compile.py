@@ -9,7 +9,7 @@ from hpmoe_ir.tools.layer_options import (
     add_pipeline_option,
     add_size_options,
     graph_of,
-    lowering_of,
+    pipeline_of,
 )
 
 
@@ -34,16 +34,21 @@ def run(args: argparse.Namespace) -> int:
     from hpmoe_ir.compiler import compile_module, write_compiled
     from hpmoe_ir.source import make_context
     from hpmoe_ir.tools.progress import Progress
-    from hpmoe_ir.tools.summary import compiled_lines
+    from hpmoe_ir.tools.summary import compiled_lines, saved_lines
 
-    lowering = lowering_of(args)
+    pipeline = pipeline_of(args)
     ctx = make_context()
     module = graph_of(ctx, args)
     with Progress() as progress:
-        compiled = compile_module(ctx, module, lowering, progress)
+        compiled = compile_module(
+            ctx, module, pipeline.lowering, progress, backward=pipeline.backward
+        )
         progress("writing")
         write_compiled(compiled, Path(args.output))
     for line in compiled_lines(compiled):
         print(line)
+    if pipeline.backward is not None:
+        for line in saved_lines(compiled):
+            print(line)
     print(f"{'written':<9} {args.output}")
     return 0

@@ -4,29 +4,35 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from typing_extensions import TypeVar
 
 from hpmoe_ir.diagnostics import InputError, one_line
 from hpmoe_ir.tools.layer_options import (
     add_pipeline_option,
     add_size_options,
     graph_of,
-    lowering_of,
+    pipeline_of,
     token_counts,
 )
 
 if TYPE_CHECKING:
     from hpmoe_ir.compiler import Compiled, CompiledKernel
-    from hpmoe_ir.dtypes import Dtype, FloatArray
+    from hpmoe_ir.dtypes import Dtype
     from hpmoe_ir.graph_layer import GraphLayer
     from hpmoe_ir.interpreter.values import Array
     from hpmoe_ir.layer import LayerConfig
+    from hpmoe_ir.oracle import Oracle
     from hpmoe_ir.run_levels import Values
+    from hpmoe_ir.tolerance import Comparison
     from hpmoe_ir.tools.progress import Progress
     from hpmoe_ir.values import LayerValues
+
+T = TypeVar("T")
 
 RUN_LEVELS = ("moe", "comm", "tile", "queue", "code")
 
@@ -93,22 +99,40 @@ class _Runner:
         self.args = args
         self.progress = progress
         self.look: _FirstWrongTask | None = None
+        self.reference = ""
 
     def run(self) -> int:
+        from hpmoe_ir.directions import backward_values, forward_values
         from hpmoe_ir.graph_layer import graph_layer
         from hpmoe_ir.tools.summary import compiled_lines, layer_line
 
+        args = self.args
         compiled = self._compiled()
-        layer = graph_layer(compiled.modules["moe"])
+        layer = graph_layer(compiled.graph)
+        forward, *backward = compiled.functions
+        if args.direction != "forward" and not backward:
+            raise InputError(
+                "there is no backward direction; compile the graph with --direction both"
+            )
         launches = self._values(layer.config)
         self._say(layer_line(layer.config))
         self._say(self._routing_line(launches))
         for line in compiled_lines(compiled):
             self._say(line)
-        outputs = self._outputs(compiled, launches)
-        if not self.args.check:
+        values = [forward_values(v) for v in launches]
+        results = self._run_function(compiled, forward, layer.config.dtype, values)
+        if args.check and args.direction != "backward":
+            self._check_forward(compiled, layer, launches, results)
+        if args.direction == "forward":
             return 0
-        return self._check(compiled, layer, launches, outputs)
+        given = [backward_values(v, r) for v, r in zip(launches, results, strict=True)]
+        for by_rank in given:
+            for by_name in by_rank:
+                by_name.update(_accumulators(compiled, backward[0]))
+        gradients = self._run_function(compiled, backward[0], layer.config.dtype, given)
+        if args.check:
+            self._check_backward(compiled, layer, launches, gradients)
+        return 0
 
     def _say(self, line: str) -> None:
         self.progress.clear()
@@ -125,8 +149,15 @@ class _Runner:
             for name in changed:
                 print(f"note: {name} was changed since it was compiled", file=sys.stderr)
             return compiled
-        lowering = lowering_of(args)
-        return compile_module(ctx, graph_of(ctx, args), lowering, self.progress, args.level)
+        pipeline = pipeline_of(args)
+        return compile_module(
+            ctx,
+            graph_of(ctx, args),
+            pipeline.lowering,
+            self.progress,
+            args.level,
+            pipeline.backward,
+        )
 
     def _values(self, config: LayerConfig) -> list[LayerValues]:
         from hpmoe_ir.routing import RoutingError, parse_routing, read_routing
@@ -159,17 +190,6 @@ class _Runner:
             f"{'routing':<9} {self.args.routing}, seed {self.args.seed}: {tokens} tokens, "
             f"{min(rows)} to {max(rows)} rows a rank{skew}"
         )
-
-    def _outputs(
-        self, compiled: Compiled, launches: Sequence[LayerValues]
-    ) -> list[list[FloatArray]]:
-        """The outputs of each launch and rank, the same for all interleavings."""
-        from hpmoe_ir.directions import OUTPUT, forward_values
-
-        values = [forward_values(v) for v in launches]
-        dtype = launches[0].config.dtype
-        results = self._run_function(compiled, compiled.functions[0], dtype, values)
-        return [[by_name[OUTPUT] for by_name in launch] for launch in results]
 
     def _run_function(
         self,
@@ -243,45 +263,97 @@ class _Runner:
         why = self.look.find(launch, seed)
         return f"\n  {why}" if why else ""
 
-    def _check(
+    def _check_forward(
         self,
         compiled: Compiled,
         layer: GraphLayer,
         launches: Sequence[LayerValues],
-        outputs: Sequence[Sequence[FloatArray]],
-    ) -> int:
+        results: Sequence[Sequence[Values]],
+    ) -> None:
         from hpmoe_ir.directions import OUTPUT, forward_values
-        from hpmoe_ir.oracle import Oracle, OracleError
         from hpmoe_ir.run_levels import run_level
         from hpmoe_ir.tolerance import compare, tolerance
 
         self.progress("computing the reference")
+        if layer.is_textbook:
+            references = self._oracle(lambda oracle: [oracle.layer(v) for v in launches])
+            name = self.reference
+        else:
+            name = self._own_reference()
+            values = [forward_values(v) for v in launches]
+            found = run_level("moe", compiled, compiled.functions[0], values)
+            references = [[by_name[OUTPUT] for by_name in launch] for launch in found]
+        comparisons = [
+            compare([by_name[OUTPUT] for by_name in result], reference, tolerance(v))
+            for v, reference, result in zip(launches, references, results, strict=True)
+        ]
+        self._report("check", comparisons, name)
+
+    def _check_backward(
+        self,
+        compiled: Compiled,
+        layer: GraphLayer,
+        launches: Sequence[LayerValues],
+        gradients: Sequence[Sequence[Values]],
+    ) -> None:
+        from hpmoe_ir.gradient_tolerance import compare_gradients, gradient_tolerance
+
+        if not layer.is_textbook:
+            raise InputError(
+                "--check: the graph is not a plain expert layer, its gradients have no reference"
+            )
+        self.progress("computing the reference")
+        references = self._oracle(lambda oracle: [oracle.gradients(v) for v in launches])
+        comparisons = [
+            compare_gradients(found, reference, gradient_tolerance(v))
+            for v, reference, found in zip(launches, references, gradients, strict=True)
+        ]
+        self._report("gradients", comparisons, self.reference)
+
+    def _oracle(self, compute: Callable[[Oracle], T]) -> T:
+        """What MindSpore computes."""
+        from hpmoe_ir.oracle import Oracle, OracleError
+
         try:
-            if layer.is_textbook:
-                with Oracle() as oracle:
-                    references = [oracle.layer(values) for values in launches]
-                    name = f"MindSpore {oracle.version}"
-            else:
-                print(
-                    "note: the graph is not a plain expert layer; the reference is its own run at "
-                    "the moe level in NumPy",
-                    file=sys.stderr,
-                )
-                values = [forward_values(v) for v in launches]
-                results = run_level("moe", compiled, compiled.functions[0], values)
-                references = [[by_name[OUTPUT] for by_name in launch] for launch in results]
-                name = "NumPy at the moe level"
+            with Oracle() as oracle:
+                result = compute(oracle)
+                self.reference = f"MindSpore {oracle.version}"
+                return result
         except OracleError as e:
             raise InputError(one_line(str(e))) from e
-        worst = None
-        for number, (values, reference, output) in enumerate(
-            zip(launches, references, outputs, strict=True), start=1
-        ):
-            result = compare(output, reference, tolerance(values))
+
+    def _own_reference(self) -> str:
+        print(
+            "note: the graph is not a plain expert layer; the reference is its own run at the moe "
+            "level in NumPy",
+            file=sys.stderr,
+        )
+        return "NumPy at the moe level"
+
+    def _report(self, what: str, comparisons: Sequence[Comparison], name: str) -> None:
+        """Says how the launches compare, or raises InputError for the first that fails."""
+        for launch, result in enumerate(comparisons):
             if not result.passed:
-                why = self._first_wrong_task(number - 1, self.args.seed)
-                raise InputError(f"check failed: launch {number}: {result}, against {name}{why}")
-            if worst is None or result.largest_ratio > worst.largest_ratio:
-                worst = result
-        self._say(f"{'check':<9} passed against {name}: {worst}")
-        return 0
+                why = self._first_wrong_task(launch, self.args.seed)
+                raise InputError(
+                    f"{what} failed: launch {launch + 1}: {result}, against {name}{why}"
+                )
+        worst = max(comparisons, key=lambda c: c.largest_ratio)
+        self._say(f"{what:<9} passed against {name}: {worst}")
+
+
+def _accumulators(compiled: Compiled, function: str) -> dict[str, Array]:
+    """Accumulators of weight gradients, at 0, where the function has any."""
+    import numpy as np
+    from xdsl.dialects.func import FuncOp
+    from xdsl.utils.hints import isa
+
+    from hpmoe_ir.dialects.placement import AnyTensor
+
+    found: dict[str, Array] = {}
+    for op in compiled.modules["moe"].ops:
+        if isinstance(op, FuncOp) and op.sym_name.data == function:
+            for arg in op.args:
+                if (arg.name_hint or "").endswith("_acc") and isa(arg.type, AnyTensor):
+                    found[arg.name_hint or ""] = np.zeros(arg.type.get_shape(), np.float32)
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
 
 from xdsl.context import Context
@@ -14,6 +15,7 @@ from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.config_file import config_layer
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.layer import LayerConfig, LayerError
+from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.lower_moe import LowerMoePass
 from hpmoe_ir.source import read_module
 from hpmoe_ir.specs import find, parse_many
@@ -39,14 +41,29 @@ def add_size_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--dtype", metavar="TYPE", help="bf16 or f16")
 
 
+DIRECTIONS = ("forward", "backward", "both")
+
+
 def add_pipeline_option(parser: argparse.ArgumentParser) -> None:
-    """The lowering with its options."""
+    """The lowering with its options, and the directions."""
     parser.add_argument(
         "-p",
         "--passes",
         default="lower-moe",
-        metavar="'lower-moe{option=value ...}'",
-        help="the lowering with its options, as hpmoe-opt takes it",
+        metavar="'[derive-backward{...},]lower-moe{...}'",
+        help="the passes with their options, as hpmoe-opt takes them",
+    )
+    parser.add_argument(
+        "--direction",
+        choices=DIRECTIONS,
+        default="forward",
+        help="forward; backward, the gradients; or both",
+    )
+    parser.add_argument(
+        "--recompute",
+        default="",
+        metavar="swiglu,up,dispatch",
+        help="what the backward direction computes again rather than having it saved",
     )
 
 
@@ -105,13 +122,29 @@ def graph_of(ctx: Context, args: argparse.Namespace) -> ModuleOp:
     return read_module(ctx, Path(args.graph))
 
 
-def lowering_of(args: argparse.Namespace) -> LowerMoePass:
-    """The lowering that --passes names. Raises InputError."""
+@dataclass(frozen=True)
+class Pipeline:
+    """The passes that bring a graph down."""
+
+    backward: DeriveBackwardPass | None
+    lowering: LowerMoePass
+
+
+def pipeline_of(args: argparse.Namespace) -> Pipeline:
+    """The passes that --passes, --direction and --recompute name. Raises InputError."""
     specs = parse_many("passes", args.passes)
     passes = [find("pass", spec, PASSES, PASSES) for spec in specs]
+    backward = passes.pop(0) if passes and isinstance(passes[0], DeriveBackwardPass) else None
     if len(passes) != 1 or not isinstance(passes[0], LowerMoePass):
         raise InputError(
-            f"--passes: expected lower-moe with its options, found '{args.passes}'; other "
-            "pipelines are run by hpmoe-opt"
+            "--passes: expected lower-moe with its options, derive-backward before it if wanted, "
+            f"found '{args.passes}'; other pipelines are run by hpmoe-opt"
         )
-    return passes[0]
+    recompute = tuple(name for name in args.recompute.split(",") if name)
+    if recompute and backward is not None:
+        raise InputError("--recompute: derive-backward has this option already in --passes")
+    if args.direction != "forward" and backward is None:
+        backward = DeriveBackwardPass(recompute=recompute)
+    elif recompute and backward is None:
+        raise InputError("--recompute: there is no backward direction, see --direction")
+    return Pipeline(backward, passes[0])

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from xdsl.dialects.func import FuncOp
+
 from hpmoe_ir.compiler import Compiled
 from hpmoe_ir.layer import LayerConfig
+from hpmoe_ir.saved_bytes import saved_by_choice, saved_values
 
 
 def layer_line(config: LayerConfig) -> str:
@@ -45,3 +48,15 @@ def compiled_lines(compiled: Compiled) -> Iterator[str]:
             f"{'code':<9} {len(kernel.source.splitlines())} lines of Ascend C, table of "
             f"{len(kernel.table)} bytes ({len(kernel.table) / tasks:.1f} a task)"
         )
+
+
+def saved_lines(compiled: Compiled) -> Iterator[str]:
+    """What the forward function saves, and what it would save for each choice of `recompute`."""
+    function = next(op for op in compiled.modules["moe"].ops if isinstance(op, FuncOp))
+    saved = saved_values(function)
+    parts = ", ".join(f"{value.name} {value.bytes:,}" for value in saved)
+    yield f"{'saved':<9} {sum(v.bytes for v in saved):,} bytes a rank: {parts or 'nothing'}"
+    for choice, values in saved_by_choice(compiled.graph):
+        total = sum(value.bytes for value in values)
+        again = ", ".join(choice) or "nothing"
+        yield f"{'':<9} {total:,} bytes where {again} is computed again"
