@@ -71,18 +71,33 @@ def differentiate(function: FuncOp, accumulate: bool, activation_weight_gradient
         gradient.name_hint = gradient_name(value)
         gradients[value] = gradient
     accumulators = _accumulators(forward, block) if accumulate else {}
-    gradients.update(accumulators)
+    for weights, accumulator in accumulators.items():
+        gradients[weights] = accumulator
     for op in reversed(list(forward.ops)):
         of_results = [gradients.get(result) for result in op.results]
         if not any(of_results) or not any(operand in active for operand in op.operands):
             continue
         builder.location = op.location
-        for value, gradient in _gradients(op, of_results, builder):
-            if value in active:
-                earlier = gradients.get(value)
-                gradients[value] = (
-                    gradient if earlier is None else _sum(value, earlier, gradient, builder)
-                )
+        pairs = _gradients(op, of_results, builder)
+        for value, gradient in pairs:
+            if value not in active:
+                continue
+            earlier = gradients.get(value)
+            if earlier is None:
+                gradients[value] = gradient
+                continue
+            # A rule may hand on a gradient that is also another value's.
+            shared = (
+                gradient.first_use is not None
+                or gradient in gradients.values()
+                or sum(other is gradient for _, other in pairs) > 1
+            )
+            product = None if shared else _weight_gradient(gradient)
+            gradients[value] = (
+                builder.gradient_of(value, AddOp(earlier, gradient))[1]
+                if product is None
+                else _into(product, earlier)
+            )
     own = {arg: gradients[arg] for arg in forward.args if arg in gradients}
     for arg, accumulator in accumulators.items():
         if own[arg] is accumulator:
@@ -127,31 +142,33 @@ def _gradients(
         refuse(op, f"derive-backward: {op.name}: {e}")
 
 
-def _sum(
-    value: SSAValue, earlier: SSAValue, gradient: SSAValue, builder: GradientBuilder
-) -> SSAValue:
-    """The sum of two gradients with respect to `value`; products of weights add for themselves."""
+def _weight_gradient(gradient: SSAValue) -> GroupedMatmulOp | None:
+    """The product that made a gradient of weights, if it can be added to an earlier one."""
     product = gradient.owner
     if (
         isinstance(product, GroupedMatmulOp)
         and product.transpose_lhs is not None
         and product.accumulator is None
         and tensor_type(gradient).element_type == sum_type(tensor_type(product.lhs).element_type)
-        and earlier is not gradient
     ):
-        added = GroupedMatmulOp(
-            product.lhs,
-            product.rhs,
-            product.route,
-            transpose_lhs=True,
-            accumulator=earlier,
-            element_type=tensor_type(gradient).element_type,
-        )
-        added.product.name_hint = gradient.name_hint
-        added.location = product.location
-        Rewriter.replace_op(product, added)
-        return added.product
-    return builder.gradient_of(value, AddOp(earlier, gradient))[1]
+        return product
+    return None
+
+
+def _into(product: GroupedMatmulOp, earlier: SSAValue) -> SSAValue:
+    """Makes a gradient of weights add to `earlier`."""
+    added = GroupedMatmulOp(
+        product.lhs,
+        product.rhs,
+        product.route,
+        transpose_lhs=True,
+        accumulator=earlier,
+        element_type=tensor_type(product.product).element_type,
+    )
+    added.product.name_hint = product.product.name_hint
+    added.location = product.location
+    Rewriter.replace_op(product, added)
+    return added.product
 
 
 def _drop_unused(block: Block, needed: set[SSAValue]) -> None:
