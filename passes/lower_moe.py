@@ -25,7 +25,7 @@ class LowerMoePass(ModulePass):
 
     Runs `convert-moe-to-comm`, `convert-comm-to-tile`, `insert-dependencies`,
     `elide-dependencies`, `plan-memory`, `assign-queues` and `allocate-events`, verifying in
-    between. The options are those of these passes.
+    between. The options are those of these passes. Needs a module at the `moe` level.
 
     ```
     func.func @layer(...) {
