@@ -134,8 +134,10 @@ def pipeline_of(args: argparse.Namespace) -> Pipeline:
     """The passes that --passes, --direction and --recompute name. Raises InputError."""
     specs = parse_many("passes", args.passes)
     passes = [find("pass", spec, PASSES, PASSES) for spec in specs]
-    backward = passes.pop(0) if passes and isinstance(passes[0], DeriveBackwardPass) else None
-    if len(passes) != 1 or not isinstance(passes[0], LowerMoePass):
+    first = passes[0] if passes else None
+    backward = first if isinstance(first, DeriveBackwardPass) else None
+    rest = passes if backward is None else passes[1:]
+    if len(rest) != 1 or not isinstance(rest[0], LowerMoePass):
         raise InputError(
             "--passes: expected lower-moe with its options, derive-backward before it if wanted, "
             f"found '{args.passes}'; other pipelines are run by hpmoe-opt"
@@ -147,4 +149,4 @@ def pipeline_of(args: argparse.Namespace) -> Pipeline:
         backward = DeriveBackwardPass(recompute=recompute)
     elif recompute and backward is None:
         raise InputError("--recompute: there is no backward direction, see --direction")
-    return Pipeline(backward, passes[0])
+    return Pipeline(backward, rest[0])
