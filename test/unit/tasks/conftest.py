@@ -21,6 +21,7 @@ from hpmoe_ir.dialects.region import (
     Point,
     Region,
     Selector,
+    SentRows,
     TokenRows,
     Whole,
     chunk_bounds,
@@ -64,7 +65,7 @@ class _Maker:
             BufferOp("list", "workspace", BufferType((6, COLUMNS), bf16)),
         ]
         self.families: list[TasksOp] = []
-        self.written: dict[str, list[str]] = {"grouped": [], "tokens": [], "": ["list"]}
+        self.written: dict[str, list[str]] = {"grouped": [], "sent": [], "tokens": [], "": ["list"]}
 
     def _draw(self, low: int, high: int) -> int:
         return int(self.random.integers(low, high + 1))  # pyright: ignore[reportUnknownMemberType]
@@ -76,7 +77,15 @@ class _Maker:
         """The program; its families are in an order in which they may run."""
         self._add("build", [], [Region("list", (WHOLE, WHOLE))], [Region("route", (WHOLE,))])
         self._put()
-        makers = (self._put, self._rows, self._rows, self._rows, self._tokens, self._list)
+        makers = (
+            self._put,
+            self._return,
+            self._rows,
+            self._rows,
+            self._rows,
+            self._tokens,
+            self._list,
+        )
         for _ in range(self._draw(2, 6)):
             makers[self._draw(0, len(makers) - 1)]()
         program = ProgramOp("random", self.ranks, [*self.buffers, *self.families])
@@ -131,6 +140,28 @@ class _Maker:
         grid = [("p", self.ranks), ("e", self.local), ("c", chunk.count)]
         self._add("put", grid, reads, [Region(window, (rows, WHOLE), peer)], route=True)
 
+    def _return(self) -> None:
+        """Rows back to where they came from, and a task that reads them by expert or as a whole."""
+        window = self._buffer("window", "sent", 6)
+        chunk = self._chunk(2)
+        source = GroupedRows(_dim(0), _dim(1), self.ranks, chunk)
+        reads = [Region(self._one_of(self.written["grouped"]), (source, WHOLE))]
+        sent = SentRows(RANK * self.local + _dim(0), chunk)
+        writes = [Region(window, (sent, WHOLE), _dim(1))]
+        grid = [("e", self.local), ("s", self.ranks), ("c", chunk.count)]
+        self._add("return", grid, reads, writes, route=True)
+        target = self._buffer("workspace", "sent", 6)
+        self.written["sent"] += [window, target]
+        rows = SentRows(_dim(0), self._chunk(1))
+        read: Selector = rows if self._draw(0, 1) else WHOLE
+        self._add(
+            "sent",
+            [("x", self.route.experts.data), ("c", rows.chunk.count)],
+            [Region(window, (read, WHOLE))],
+            [Region(target, (rows, WHOLE))],
+            route=True,
+        )
+
     def _rows(self) -> None:
         groups = self._draw(1, self.ranks)
         chunk = self._chunk(2)
@@ -158,7 +189,7 @@ class _Maker:
         source, target = self._one_of(self.written[""]), self._target("", 6)
         first: Selector = Point(_dim(0)) if self._draw(0, 1) else WHOLE
         reads = [Region(source, (first, WHOLE))]
-        other = self.written["tokens"] + self.written["grouped"]
+        other = [*self.written["tokens"], *self.written["grouped"], *self.written["sent"]]
         if self._draw(0, 1):
             reads.append(Region(self._one_of(other), (WHOLE, WHOLE)))
         self._add("list", [("i", 6)], reads, [Region(target, (Point(_dim(0)), WHOLE))])
@@ -245,8 +276,14 @@ class Meaning:
                 c = s.chunk
                 low, high = chunk_bounds(count, value(c.index), c.count, c.align)
                 return begin + low, begin + high
-            case _:
-                raise AssertionError(s)
+            case SentRows():
+                # The owner's send order: by destination rank and its local expert.
+                flat = self.counts[:, :, owner].ravel()
+                expert = value(s.expert)
+                begin, count = int(flat[:expert].sum()), int(flat[expert])
+                c = s.chunk
+                low, high = chunk_bounds(count, value(c.index), c.count, c.align)
+                return begin + low, begin + high
 
 
 def tasks_of(program: ProgramOp) -> list[Task]:

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from hpmoe_ir.passes.elide_dependencies import ElideDependenciesPass
 from hpmoe_ir.passes.insert_dependencies import Granularity, find_dependences
 
-SEEDS = range(60)
+SEEDS = range(40)
 
 
 def dependences(program: Any) -> list[str]:
