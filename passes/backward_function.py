@@ -187,7 +187,8 @@ class BackwardFunction:
         self.function.function_type = FunctionType.from_lists(
             block.arg_types, [value.type for value in results]
         )
-        self.function.res_attrs = ArrayAttr(DictionaryAttr(a) for a in attributes)
+        if any(attributes):
+            self.function.res_attrs = ArrayAttr(DictionaryAttr(a) for a in attributes)
 
 
 def _attributes(marks: list[dict[str, str]]) -> ArrayAttr[DictionaryAttr]:

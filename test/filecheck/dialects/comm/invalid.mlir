@@ -113,3 +113,27 @@
 %window, %token = "test.op"() : () -> (!comm.window<tensor<2x2x4xi32>>, !comm.token)
 // CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: comm.wait: result 'content' at position 0 does not verify: attribute tensor<2x2x4xi32> expected from variable 'T', but got tensor<2x2x5xi32>
 %all = "comm.wait"(%window, %token) : (!comm.window<tensor<2x2x4xi32>>, !comm.token) -> tensor<2x2x5xi32>
+
+// -----
+
+!route = !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+!y = tensor<?x5xf32, #moe.grouped<20 rows>>
+!back = !comm.window<tensor<?x5xf32, #moe.sent<14 rows>>>
+!gate = tensor<?x2xf32, #moe.tokens<7 rows>>
+
+// Rows go back as they are.
+%y, %back, %route, %gate = "test.op"() : () -> (!y, !back, !route, !gate)
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: comm.put: expected weighted only with dispatch, found it with return
+"comm.put"(%y, %back, %route, %gate) <{direction = #comm<direction return>}> : (!y, !back, !route, !gate) -> !comm.token
+
+// -----
+
+!route = !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+!x = tensor<?x5xf32, #moe.tokens<7 rows>>
+!recv = !comm.window<tensor<?x5xf32, #moe.grouped<20 rows>>>
+!gate = tensor<?x3xf32, #moe.tokens<7 rows>>
+
+// One weight for each of a token's experts.
+%x, %recv, %route, %gate = "test.op"() : () -> (!x, !recv, !route, !gate)
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: comm.put: gate: expected tensor<?x2xf32, #moe.tokens<7 rows>>, found tensor<?x3xf32, #moe.tokens<7 rows>>
+"comm.put"(%x, %recv, %route, %gate) <{direction = #comm<direction dispatch>}> : (!x, !recv, !route, !gate) -> !comm.token
