@@ -77,15 +77,7 @@ class _Maker:
         """The program; its families are in an order in which they may run."""
         self._add("build", [], [Region("list", (WHOLE, WHOLE))], [Region("route", (WHOLE,))])
         self._put()
-        makers = (
-            self._put,
-            self._return,
-            self._rows,
-            self._rows,
-            self._rows,
-            self._tokens,
-            self._list,
-        )
+        makers = (self._put, self._return, *[self._rows] * 3, self._tokens, self._list)
         for _ in range(self._draw(2, 6)):
             makers[self._draw(0, len(makers) - 1)]()
         program = ProgramOp("random", self.ranks, [*self.buffers, *self.families])

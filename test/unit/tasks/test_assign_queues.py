@@ -63,7 +63,8 @@ def test_queues_run_to_the_end_in_a_right_order(
     for order in range(3):
         run = Trace(program, order)
         run.tasks = []
-        run.launch([{}] * run.ranks)
+        no_inputs: list[dict[str, Any]] = [{} for _ in range(run.ranks)]
+        run.launch(no_inputs)
         place = {task: i for i, task in enumerate(run.tasks)}
         assert len(place) == len(run.tasks) == total
         for first, second in pairs:
