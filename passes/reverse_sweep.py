@@ -72,6 +72,12 @@ def differentiate(function: FuncOp, accumulate: bool, activation_weight_gradient
         gradients[value] = gradient
     accumulators = _accumulators(forward, block) if accumulate else {}
     for weights, accumulator in accumulators.items():
+        if weights in gradients:
+            refuse(
+                last,
+                "derive-backward: option accumulate: expected weights to be used only, found "
+                "that they are returned as they are",
+            )
         gradients[weights] = accumulator
     for op in reversed(list(forward.ops)):
         of_results = [gradients.get(result) for result in op.results]
@@ -86,6 +92,12 @@ def differentiate(function: FuncOp, accumulate: bool, activation_weight_gradient
             if earlier is None:
                 gradients[value] = gradient
                 continue
+            if earlier.type != gradient.type:
+                refuse(
+                    op,
+                    f"derive-backward: {op.name}: expected a gradient of type {earlier.type}, as "
+                    f"another use of the value or its accumulator has, found {gradient.type}",
+                )
             # A rule may hand on a gradient that is also another value's.
             shared = (
                 gradient.first_use is not None

@@ -87,6 +87,20 @@ func.func @mixed(%rows: !rows, %ids: !ids) -> !w {
 
 // -----
 
+!route = !moe.route<3 tokens, top 1, 2 experts over 1 ranks, 3 rows>
+!rows = tensor<?x4xbf16, #moe.grouped<3 rows>>
+!w = tensor<2x4x4xbf16, #moe.experts<2 over 1 ranks>>
+
+// Weights that are a result as well: the gradient that is given is no f32.
+func.func @returned(%rows: !rows, %w: !w, %ids: tensor<?x1xi32, #moe.tokens<3 rows>>) -> (!rows, !w) {
+  %route = moe.route %ids : tensor<?x1xi32, #moe.tokens<3 rows>> -> !route
+  // CHECK-NEXT: derive-backward-invalid.mlir:[[# @LINE + 1]]:3: error: derive-backward: moe.grouped_matmul: expected a gradient of type tensor<2x4x4xbf16, #moe.experts<2 over 1 ranks>>, as another use of the value or its accumulator has, found tensor<2x4x4xf32, #moe.experts<2 over 1 ranks>>
+  %y = moe.grouped_matmul %rows, %w by %route : !rows, !w, !route -> !rows
+  func.return %y, %w : !rows, !w
+}
+
+// -----
+
 !ids = tensor<?x1xi32, #moe.tokens<3 rows>>
 
 // Integers have no gradient.
