@@ -6,15 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import bf16
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, bf16
 from xdsl.ir.affine import AffineExpr
+from xdsl.utils.exceptions import PassFailedException
 
 from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.region import Block, GroupedRows, Region, Whole
 from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.dialects.tile_types import BufferType
 from hpmoe_ir.passes.dependence import DependenceError, EventMap, Granularity, Shape, events_between
-from hpmoe_ir.passes.insert_dependencies import find_dependences
+from hpmoe_ir.passes.insert_dependencies import InsertDependenciesPass, find_dependences
 
 WHOLE = Whole()
 D0, D1, D2 = (AffineExpr.dimension(i) for i in range(3))
@@ -124,4 +126,12 @@ def test_errors_say_what_is_wrong():
     assert str(error.value) == (
         "tasks of @put would need thresholds that differ by rank: each rank must be written by as "
         "many of them"
+    )
+
+
+def test_a_granularity_that_does_not_exist():
+    with pytest.raises(PassFailedException) as error:
+        InsertDependenciesPass(granularity="row").apply(Context(), ModuleOp([]))  # pyright: ignore[reportArgumentType]
+    assert str(error.value) == (
+        "insert-dependencies: option granularity: expected expert or part, found 'row'"
     )
