@@ -27,6 +27,9 @@ DoubleArray: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 SERVER = Path(__file__).with_name("oracle_server.py")
 
+GRADIENTS = ("dx", "dgate", "dw13", "dw2")
+"""Gradients of a layer, by the names of the backward function's results."""
+
 START_SECONDS = 120.0
 CASE_SECONDS = 600.0
 
@@ -60,17 +63,22 @@ class Oracle:
         tokens = values.tokens
         if sum(tokens) == 0:
             return [np.zeros((0, values.config.hidden), np.float32) for _ in tokens]
-        dtype = values.config.dtype
-        result = self._run(
-            {
-                "x": all_tokens(values.x, dtype),
-                "ids": np.concatenate([rank.ids for rank in values.routing]),
-                "gates": np.concatenate([rank.gates for rank in values.routing]),
-                "w13": all_tokens(values.w13, dtype),
-                "w2": all_tokens(values.w2, dtype),
-            }
+        return split_ranks(self._run(_inputs(values))["out"], tokens)
+
+    def gradients(self, values: LayerValues) -> list[dict[str, FloatArray]]:
+        """Gradients of the sum of out * dout for each rank, float32: dx [t_r, H], dgate [t_r, K],
+        dw13 [L, H, 2I], dw2 [L, I, H]. Raises OracleError.
+        """
+        config, tokens = values.config, values.tokens
+        dout = all_tokens(values.dout, config.dtype)
+        found = self._run({**_inputs(values), "dout": dout})
+        by_rank = (
+            split_ranks(found["dx"], tokens),
+            split_ranks(found["dgates"], tokens),
+            np.split(found["dw13"], config.ranks),
+            np.split(found["dw2"], config.ranks),
         )
-        return split_ranks(result, tokens)
+        return [dict(zip(GRADIENTS, rank, strict=True)) for rank in zip(*by_rank, strict=True)]
 
     def close(self) -> None:
         """Ends the process; a later case starts a new one."""
@@ -85,11 +93,11 @@ class Oracle:
             self._directory.cleanup()
             self._directory = None
 
-    def _run(self, arrays: dict[str, np.ndarray[Any, Any]]) -> FloatArray:
+    def _run(self, arrays: dict[str, np.ndarray[Any, Any]]) -> dict[str, FloatArray]:
         process, directory = self._start()
         self._cases += 1
         case = directory / f"case{self._cases}.npz"
-        output = case.with_suffix(".out.npy")
+        output = case.with_suffix(".out.npz")
         np.savez(case, **dict[str, Any](arrays))
         assert process.stdin is not None
         try:
@@ -100,7 +108,8 @@ class Oracle:
         answer = self._answer(process, CASE_SECONDS)
         if answer != "done":
             raise OracleError(f"MindSpore oracle: {answer.removeprefix('error: ')}")
-        result: FloatArray = np.load(output)
+        with np.load(output) as file:
+            result: dict[str, FloatArray] = {name: file[name] for name in file.files}
         case.unlink()
         output.unlink()
         return result
@@ -164,6 +173,18 @@ def mindspore_environment() -> dict[str, str]:
     unwanted = ("MS_", "RANK_", "DEVICE_", "GLOG_")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(unwanted)}
     return kept | {"GLOG_v": "3"}
+
+
+def _inputs(values: LayerValues) -> dict[str, np.ndarray[Any, Any]]:
+    """A layer's inputs, the tokens and the experts of all ranks together."""
+    dtype = values.config.dtype
+    return {
+        "x": all_tokens(values.x, dtype),
+        "ids": np.concatenate([rank.ids for rank in values.routing]),
+        "gates": np.concatenate([rank.gates for rank in values.routing]),
+        "w13": all_tokens(values.w13, dtype),
+        "w2": all_tokens(values.w2, dtype),
+    }
 
 
 def split_ranks(rows: FloatArray, tokens: Sequence[int]) -> list[FloatArray]:

@@ -5,7 +5,9 @@ to import, so it runs apart and stays up for many cases. This file imports nothi
 is run by its path, in an empty working directory, since MindSpore leaves files behind.
 
 Each line of standard input names a `.npz` file with `x`, `ids`, `gates`, `w13`, `w2`; the result is
-written to the same name with the ending `.out.npy`, then a line `done` or `error: ...` is printed.
+written to the same name with the ending `.out.npz`, then a line `done` or `error: ...` is printed.
+The result is `out`, or, where the file has `dout` too, the gradients `dx`, `dgates`, `dw13`, `dw2`
+of the sum of out * dout.
 """
 
 # pyright: basic
@@ -50,9 +52,19 @@ def run_case(path: Path) -> None:
     """Computes the case in `path` and writes its result beside it."""
     with np.load(path) as case:
         arrays: dict[str, np.ndarray[Any, Any]] = {key: case[key] for key in case.files}
-    names = ("x", "ids", "gates", "w13", "w2")
-    result = moe_layer(*(Tensor(arrays[name]) for name in names))
-    np.save(path.with_suffix(".out.npy"), result.asnumpy())
+    x, gates, w13, w2 = (Tensor(arrays[name]) for name in ("x", "gates", "w13", "w2"))
+    ids = Tensor(arrays["ids"])
+    if "dout" not in arrays:
+        results = {"out": moe_layer(x, ids, gates, w13, w2)}
+    else:
+        dout = Tensor(arrays["dout"])
+
+        def loss(x: Tensor, gates: Tensor, w13: Tensor, w2: Tensor) -> Tensor:
+            return (moe_layer(x, ids, gates, w13, w2) * dout).sum()
+
+        _, gradients = ms.value_and_grad(loss, (0, 1, 2, 3))(x, gates, w13, w2)
+        results = dict(zip(("dx", "dgates", "dw13", "dw2"), gradients, strict=True))
+    np.savez(path.with_suffix(".out.npz"), **{k: v.asnumpy() for k, v in results.items()})
 
 
 def main() -> None:

@@ -83,12 +83,13 @@ def tolerance(values: LayerValues) -> list[RankBound]:
     squares = np.zeros((ids.size, config.hidden))
     for expert, pairs in enumerate(expert_rows(config, ids)):
         if pairs.size:
-            copies[pairs], squares[pairs] = _expert_squares(
+            errors = expert_errors(
                 x[pairs // config.top_k],
                 w13[expert].astype(np.float64),
                 w2[expert].astype(np.float64),
                 config,
             )
+            copies[pairs], squares[pairs] = errors.y, errors.squares_y
     shape = (*ids.shape, config.hidden)
     y, s = copies.reshape(shape), squares.reshape(shape)
     weighted = y * gates[:, :, None]
@@ -97,7 +98,7 @@ def tolerance(values: LayerValues) -> list[RankBound]:
     s = (s * gates[:, :, None] ** 2).sum(axis=1)
     s += 2 * config.top_k * (2 * FLOAT32 * magnitude) ** 2
     element = SPREAD * np.sqrt(s)
-    final = _rounding(np.abs(out) + element, config.dtype)
+    final = rounding(np.abs(out) + element, config.dtype)
     element += final
     row = ROW_SPREAD * np.sqrt((s + final**2).sum(axis=1))
     ends = np.cumsum(values.tokens)[:-1]
@@ -106,18 +107,30 @@ def tolerance(values: LayerValues) -> list[RankBound]:
     ]
 
 
-def _rounding(magnitude: DoubleArray, dtype: Dtype) -> DoubleArray:
+def rounding(magnitude: DoubleArray, dtype: Dtype) -> DoubleArray:
     """Largest error of rounding a number of at most `magnitude`."""
     return unit_roundoff(dtype) * magnitude + underflow_error(dtype)
 
 
-def _expert_squares(
+@dataclass(frozen=True)
+class ExpertErrors:
+    """What one expert makes of its n rows, exactly, and the sums of squares of a run's errors."""
+
+    h: DoubleArray
+    squares_h: DoubleArray
+    a: DoubleArray
+    squares_a: DoubleArray
+    y: DoubleArray
+    squares_y: DoubleArray
+
+
+def expert_errors(
     x: DoubleArray, w13: DoubleArray, w2: DoubleArray, config: LayerConfig
-) -> tuple[DoubleArray, DoubleArray]:
-    """y of one expert's rows [n, H], and the sum of the squares of its independent errors."""
+) -> ExpertErrors:
+    """The forward direction of one expert: x [n, H] to y [n, H]."""
     width = config.width
     h = x @ w13
-    squares_h = _rounding(np.abs(h), config.dtype) ** 2 + _sum_error(x, w13) ** 2
+    squares_h = rounding(np.abs(h), config.dtype) ** 2 + sum_error(x, w13) ** 2
     gate, up = h[:, :width], h[:, width:]
     error_gate, error_up = np.sqrt(squares_h[:, :width]), np.sqrt(squares_h[:, width:])
     s = silu(gate)
@@ -129,17 +142,17 @@ def _expert_squares(
     squares_a = (
         (slope * error_gate * (np.abs(up) + error_up)) ** 2
         + (s * error_up) ** 2
-        + _rounding(np.abs(a), config.dtype) ** 2
+        + rounding(np.abs(a), config.dtype) ** 2
         + (2 * FUNCTION_ERROR * a) ** 2
     )
     y = a @ w2
     squares_y = (
-        squares_a @ (w2 * w2) + _rounding(np.abs(y), config.dtype) ** 2 + _sum_error(a, w2) ** 2
+        squares_a @ (w2 * w2) + rounding(np.abs(y), config.dtype) ** 2 + sum_error(a, w2) ** 2
     )
-    return y, squares_y
+    return ExpertErrors(h, squares_h, a, squares_a, y, squares_y)
 
 
-def _sum_error(lhs: DoubleArray, rhs: DoubleArray) -> DoubleArray:
+def sum_error(lhs: DoubleArray, rhs: DoubleArray) -> DoubleArray:
     """Root of the sum of squares of the float32 roundings of lhs @ rhs, run and reference together.
 
     Each of the n additions errs by at most a unit roundoff of a partial sum, which is at most
