@@ -21,8 +21,8 @@ from hpmoe_ir.extensions import KERNELS, extensions
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-Element: TypeAlias = Literal["activation", "i32", "f32"]
-"""Element type of a tile: the layer's activation type, or a fixed one."""
+Element: TypeAlias = Literal["activation", "i32", "f32", "activation or f32"]
+"""Element type of a tile: the layer's activation type, a fixed one, or what the buffer has."""
 
 CoreKind: TypeAlias = Literal["aic", "aiv"]
 

@@ -12,6 +12,7 @@ from functools import cache
 import numpy as np
 
 from hpmoe_ir.kernels import Cost, Kernel, TileOperand, TileView, register_kernel
+from hpmoe_ir.own_backward_kernels import BACKWARD_KERNELS
 from hpmoe_ir.route_layout import RouteLayout
 
 ACTIVATION_BYTES = 2
@@ -240,5 +241,6 @@ def register_all() -> None:
             _weighted_sum,
             _weighted_sum_cost,
         ),
+        *BACKWARD_KERNELS,
     ):
         register_kernel(kernel)

@@ -198,6 +198,15 @@ def _event(body: TaskBody, event_name: str, index: tuple[object, ...]) -> str:
     return f"{first} + {flat}" if flat else first
 
 
+_ELEMENTS = {
+    "i32": ("int32_t",),
+    "f32": ("float",),
+    "activation": ("half", "bfloat16_t"),
+    "activation or f32": ("half", "bfloat16_t", "float"),
+}
+"""Element types in C++ that an operand's tile may have."""
+
+
 def _tiles(
     body: TaskBody, regions: tuple[Region, ...], operands: tuple[TileOperand, ...], stem: str
 ) -> list[str]:
@@ -207,13 +216,12 @@ def _tiles(
         body.lines.append(f"// {operand.name}: {stem}s @{region.buffer}")
         body.lines.append(f"const hpmoe::Tile<{element}> {stem}{i} = {tile};")
         names.append(f"{stem}{i}")
-        expected = {"i32": "int32_t", "f32": "float", "activation": None}[operand.element]
-        if expected is None and element not in ("half", "bfloat16_t"):
-            expected = "half or bfloat16_t"
-        if expected is not None and expected != element:
+        expected = _ELEMENTS[operand.element]
+        if element not in expected:
             raise LoweringError(
                 f"target ascendc: @{body.family.sym_name.data}: operand {operand.name} of kernel "
-                f"'{body.family.kernel.data}' has elements of {expected}, found {element}"
+                f"'{body.family.kernel.data}' has elements of {' or '.join(expected)}, "
+                f"found {element}"
             )
     return names
 

@@ -11,7 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from hpmoe_ir.dtypes import Dtype, from_bits, to_bits
+from hpmoe_ir.dtypes import (
+    Dtype,
+    from_bits,
+    round_to,
+    to_bits,
+    underflow_error,
+    unit_roundoff,
+)
 from hpmoe_ir.machine import load_machine
 from hpmoe_ir.runtime.cpu_model import KernelEntry, RankLaunch, build, execute
 
@@ -30,6 +37,15 @@ KERNELS = (
     "matmul",
 )
 
+BACKWARD_KERNELS = (
+    "scaled",
+    "sum_copies",
+    "gate_gradient",
+    "swiglu_grad",
+    "add_rows",
+    "weight_gradient",
+)
+
 
 @dataclass
 class Kernels:
@@ -37,9 +53,33 @@ class Kernels:
 
     executable: Path
     entry: KernelEntry
+    names: Sequence[str]
 
     UNTOUCHED: ClassVar[int] = 0x7FBD
     """What a 16-bit word of memory that was never written holds."""
+
+    @staticmethod
+    def values(
+        shape: tuple[int, ...], dtype: Dtype, seed: int, scale: float = 1.0
+    ) -> npt.NDArray[np.float64]:
+        """Random numbers that the element type holds exactly."""
+        numbers = np.random.default_rng(seed).standard_normal(shape) * scale
+        return round_to(numbers, dtype).astype(np.float64)
+
+    @staticmethod
+    def check(
+        got: npt.NDArray[np.float32],
+        expected: npt.NDArray[np.float64],
+        error: npt.NDArray[np.float64],
+        dtype: Dtype,
+    ) -> None:
+        """Compares within `error`, the error before the result is rounded to the element type."""
+        assert got.shape == expected.shape
+        bound = error + unit_roundoff(dtype) * (np.abs(expected) + error) + underflow_error(dtype)
+        off = np.abs(got - expected) / bound
+        off[np.isnan(off)] = np.inf
+        worst = np.unravel_index(off.argmax(), off.shape)
+        assert off.max() <= 1, f"{worst}: expected {expected[worst]}, found {got[worst]}"
 
     @staticmethod
     def pitched(values: npt.NDArray[Any], pitch: int, dtype: Dtype) -> npt.NDArray[Any]:
@@ -54,42 +94,48 @@ class Kernels:
         raw: npt.NDArray[np.uint8], rows: int, cols: int, pitch: int, dtype: Dtype
     ) -> npt.NDArray[np.float32]:
         """Values of the rows; what lies between them must be untouched."""
-        words = raw.view(np.uint16).reshape(rows, pitch)
-        assert (words[:, cols:] == Kernels.UNTOUCHED).all(), "written between the rows"
+        if dtype == "f32":
+            untouched = Kernels.UNTOUCHED * 0x10001
+            words: npt.NDArray[Any] = raw.view(np.uint32).reshape(rows, pitch)
+        else:
+            untouched = Kernels.UNTOUCHED
+            words = raw.view(np.uint16).reshape(rows, pitch)
+        assert (words[:, cols:] == untouched).all(), "written between the rows"
         return from_bits(words[:, :cols], dtype)
 
     def run(
         self,
         kernel: str,
         inputs: Sequence[npt.NDArray[Any]],
-        outputs: Sequence[int],
+        outputs: Sequence[int | npt.NDArray[Any]],
         *,
         dtype: Dtype = "bf16",
         blocks: int = 1,
         seed: int = 0,
         **scalars: int,
     ) -> list[npt.NDArray[np.uint8]]:
-        """Bytes of the outputs, whose sizes in bytes are given."""
-        none = np.zeros(64, np.uint8)
+        """Bytes of the outputs, given by sizes in bytes, or by contents that are changed."""
         arrays: dict[str, npt.NDArray[Any] | int] = {}
-        for i in range(3):
-            arrays[f"in{i}"] = inputs[i] if i < len(inputs) else none
-        for i in range(2):
-            arrays[f"out{i}"] = outputs[i] if i < len(outputs) else 64
-        names = self.entry.scalars
-        values = dict.fromkeys(names, 0) | scalars
-        values["kernel"] = KERNELS.index(kernel)
+        for i, name in enumerate(self.entry.pointers[:3]):
+            given = i < len(inputs) and inputs[i].size
+            arrays[name] = inputs[i] if given else np.zeros(64, np.uint8)
+        names = self.entry.pointers[3:]
+        for i, name in enumerate(names):
+            arrays[name] = outputs[i] if i < len(outputs) else 64
+        changed = tuple(name for name in names if not isinstance(arrays[name], int))
+        values = dict.fromkeys(self.entry.scalars, 0) | scalars
+        values["kernel"] = self.names.index(kernel)
         values["halves"] = int(dtype == "f16")
         result = execute(
             self.executable,
             self.entry,
-            [[RankLaunch(arrays, values)]],
+            [[RankLaunch(arrays, values, changed)]],
             blocks=blocks,
             machine=MACHINE,
             seed=seed,
             seconds=120,
         )[0][0]
-        return [result[f"out{i}"] for i in range(len(outputs))]
+        return [result[name] for name in names[: len(outputs)]]
 
 
 @pytest.fixture(scope="session")
@@ -98,4 +144,14 @@ def kernels() -> Kernels:
     scalars = ("kernel", "halves", "variant", "rows", "cols", "inner")
     scalars += ("in_pitch", "out_pitch", "limit")
     entry = KernelEntry("kernels", pointers, scalars)
-    return Kernels(build(Path(__file__).parent / "kernels.cpp", entry, [DEVICE_DIR]), entry)
+    source = Path(__file__).parent / "kernels.cpp"
+    return Kernels(build(source, entry, [DEVICE_DIR]), entry, KERNELS)
+
+
+@pytest.fixture(scope="session")
+def backward(kernels: Kernels) -> Kernels:
+    """The kernels of the backward direction; what is added to comes by `sums`."""
+    pointers = ("in0", "in1", "in2", "out0", "sums")
+    entry = KernelEntry("backward_kernels", pointers, kernels.entry.scalars)
+    source = Path(__file__).parent / "backward_kernels.cpp"
+    return Kernels(build(source, entry, [DEVICE_DIR]), entry, BACKWARD_KERNELS)

@@ -19,30 +19,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
-from hpmoe_ir.dtypes import Dtype, round_to, to_bits, underflow_error, unit_roundoff
+from hpmoe_ir.dtypes import Dtype, to_bits
 from hpmoe_ir.runtime.cpu_model import DeviceFault
 from hpmoe_ir.tolerance import FLOAT32, FUNCTION_ERROR
 
-Double = npt.NDArray[np.float64]
 DTYPES: tuple[Dtype, ...] = ("bf16", "f16")
-
-
-def values(shape: tuple[int, ...], dtype: Dtype, seed: int, scale: float = 1.0) -> Double:
-    """Random numbers that the element type holds exactly."""
-    numbers = np.random.default_rng(seed).standard_normal(shape) * scale
-    return round_to(numbers, dtype).astype(np.float64)
-
-
-def check(got: npt.NDArray[np.float32], expected: Double, error: Double, dtype: Dtype) -> None:
-    """Compares within `error`, the error before the result is rounded to the element type."""
-    bound = error + unit_roundoff(dtype) * (np.abs(expected) + error) + underflow_error(dtype)
-    off = np.abs(got - expected) / bound
-    off[np.isnan(off)] = np.inf
-    worst = np.unravel_index(off.argmax(), off.shape)
-    assert off.max() <= 1, f"{worst}: expected {expected[worst]}, found {got[worst]}"
 
 
 # One row of 7168 and of 50000 columns: several rows a slab, several slabs a row.
@@ -59,7 +42,7 @@ def check(got: npt.NDArray[np.float32], expected: Double, error: Double, dtype: 
     ],
 )
 def test_copy_rows(kernels: Any, rows: int, cols: int, src_gap: int, dst_gap: int):
-    source = values((rows, cols), "bf16", rows)
+    source = kernels.values((rows, cols), "bf16", rows)
     pitch = cols + dst_gap
     (raw,) = kernels.run(
         "copy",
@@ -79,7 +62,7 @@ def test_copy_rows(kernels: Any, rows: int, cols: int, src_gap: int, dst_gap: in
 )
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_gather_rows(kernels: Any, rows: int, cols: int, gap: int, blocks: int):
-    source = values((37, cols), "f16", rows)
+    source = kernels.values((37, cols), "f16", rows)
     rng: Any = np.random.default_rng(rows)
     top_k = 3
     order = rng.integers(0, 37 * top_k, rows, np.int32)
@@ -101,7 +84,7 @@ def test_gather_rows(kernels: Any, rows: int, cols: int, gap: int, blocks: int):
 
 
 def test_gather_rows_stops_at_a_row_that_is_not_there(kernels: Any):
-    source = to_bits(values((4, 16), "bf16", 1), "bf16")
+    source = to_bits(kernels.values((4, 16), "bf16", 1), "bf16")
     with pytest.raises(DeviceFault) as caught:
         kernels.run(
             "gather",
@@ -124,7 +107,7 @@ def test_gather_rows_stops_at_a_row_that_is_not_there(kernels: Any):
 )
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_swiglu(kernels: Any, rows: int, cols: int, gap: int, dtype: Dtype):
-    h = values((rows, 2 * cols), dtype, rows, 2.0)
+    h = kernels.values((rows, 2 * cols), dtype, rows, 2.0)
     h[0, :4] = (-100, 100, -11, 0)
     pitch = cols + gap
     (raw,) = kernels.run(
@@ -140,7 +123,7 @@ def test_swiglu(kernels: Any, rows: int, cols: int, gap: int, dtype: Dtype):
     gate, up = h[:, :cols], h[:, cols:]
     expected = gate / (1 + np.exp(-gate)) * up
     got = kernels.rows_of(raw, rows, cols, pitch, dtype)
-    check(got, expected, FUNCTION_ERROR * np.abs(expected), dtype)
+    kernels.check(got, expected, FUNCTION_ERROR * np.abs(expected), dtype)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +140,7 @@ def test_swiglu(kernels: Any, rows: int, cols: int, gap: int, dtype: Dtype):
 )
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_weighted_sum(kernels: Any, rows: int, cols: int, copies: int, dtype: Dtype):
-    back = values((rows * copies + 5, cols), dtype, rows)
+    back = kernels.values((rows * copies + 5, cols), dtype, rows)
     rng: Any = np.random.default_rng(cols)
     position = rng.permutation(len(back))[: rows * copies].reshape(rows, copies).astype(np.int32)
     gate = rng.random((rows, copies), np.float32)
@@ -176,7 +159,7 @@ def test_weighted_sum(kernels: Any, rows: int, cols: int, copies: int, dtype: Dt
     )
     terms = gate[:, :, None].astype(np.float64) * back[position]
     error = (copies + 1) * FLOAT32 * np.abs(terms).sum(axis=1)
-    check(kernels.rows_of(raw, rows, cols, pitch, dtype), terms.sum(axis=1), error, dtype)
+    kernels.check(kernels.rows_of(raw, rows, cols, pitch, dtype), terms.sum(axis=1), error, dtype)
 
 
 def matmul(
@@ -190,7 +173,7 @@ def matmul(
 ) -> None:
     """Runs and checks out [m x n] = a [m x k] * w; gaps: elements between the rows of each."""
     m, k, n = shape
-    a, w = values((m, k), dtype, m), values((k, n), dtype, n)
+    a, w = kernels.values((m, k), dtype, m), kernels.values((k, n), dtype, n)
     stored = w.T if transpose else w
     w_pitch = stored.shape[1] + gaps[1]
     pitch = n + gaps[2]
@@ -208,7 +191,7 @@ def matmul(
         limit=w_pitch,
     )
     error = k * FLOAT32 * (np.abs(a) @ np.abs(w))
-    check(kernels.rows_of(raw, m, n, pitch, dtype), a @ w, error, dtype)
+    kernels.check(kernels.rows_of(raw, m, n, pitch, dtype), a @ w, error, dtype)
 
 
 # 128 x 256 blocks, chunks of 256: below, at and above each size, with tails in all three.
@@ -249,8 +232,8 @@ def test_grouped_matmul_pitches(kernels: Any, gaps: tuple[int, int, int], transp
 
 
 def test_grouped_matmul_stops_at_operands_that_do_not_fit(kernels: Any):
-    a: Any = to_bits(values((4, 24), "bf16", 1), "bf16")
-    w: Any = to_bits(values((24, 16), "bf16", 1), "bf16")
+    a: Any = to_bits(kernels.values((4, 24), "bf16", 1), "bf16")
+    w: Any = to_bits(kernels.values((24, 16), "bf16", 1), "bf16")
     with pytest.raises(DeviceFault) as caught:
         kernels.run(
             "matmul", [a, w], [128], rows=4, cols=16, inner=24, in_pitch=24, out_pitch=16, limit=16

@@ -34,6 +34,9 @@ struct MatmulPlan {
                                      : kFit >= 2 ? 2
                                                  : 1;
   static constexpr uint32_t kChunk = K * kSteps;
+  static constexpr uint32_t kRows = M;
+  static constexpr uint32_t kCols = N;
+  static constexpr uint32_t kStep = K;
   static constexpr uint32_t kSlot = kSteps * (kLhsStep + kRhsStep);
   static constexpr uint32_t kResults = 2 * kResult <= kL0cBytes ? 2 : 1;
 
@@ -85,6 +88,21 @@ __aicore__ inline void LoadLhs(const AscendC::LocalTensor<T>& dst,
   const AscendC::LoadData2DParams params(0, rows / kFractal, 1, 0, across - 1, false, 0);
   for (uint32_t i = 0; i < across; ++i) {
     AscendC::LoadData(dst[i * kFractal * kFractal], src[(k + i * kFractal) * rows], params);
+  }
+}
+
+// Rows k .. k + depth - 1 of a left operand that is given transposed, `chunk` rows of `cols`
+// columns in L1, to L0A: one instruction for each 16 rows turns their fractals, which end a row of
+// fractals apart.
+template <typename T>
+__aicore__ inline void LoadLhsTransposed(const AscendC::LocalTensor<T>& dst,
+                                         const AscendC::LocalTensor<T>& src, uint32_t chunk,
+                                         uint32_t cols, uint32_t k, uint32_t depth) {
+  const uint32_t across = depth / kFractal;
+  const AscendC::LoadData2DParams params(0, cols / kFractal, chunk / kFractal, 0, across - 1, true,
+                                         0);
+  for (uint32_t i = 0; i < across; ++i) {
+    AscendC::LoadData(dst[i * kFractal * kFractal], src[(k + i * kFractal) * kFractal], params);
   }
 }
 

@@ -1,0 +1,105 @@
+// The matrix core's work on one product: blocks of the result one after the other, its queues
+// overlapping.
+#ifndef HPMOE_MATMUL_PIPELINE_H_
+#define HPMOE_MATMUL_PIPELINE_H_
+
+#include "hpmoe/matmul_block.h"
+
+namespace hpmoe {
+
+// Blocks of M x N results, each summed up in L0C over chunks of the inner dimension that lie in L1.
+// The matrix core's queues overlap by double buffers: while chunk i is multiplied, chunk i + 1 (be
+// it of the next block) is on its way into L1, and step by step the next operands into L0.
+//
+// Operands knows where the operands and the result are:
+//   LoadChunk(slot, block, begin, depth): inner indices begin .. begin + depth - 1 of a block's
+//     operands to L1; indices up to the next multiple of 16, too, must end in L0 as zeros;
+//   LoadStep(l0, slot, block, depth, k, step): inner indices k .. k + step - 1 of the chunk, depth
+//     counted in whole fractals, to L0A and L0B;
+//   Store(result, block): a result from L0C to global memory.
+template <class Plan, class Operands>
+class MatmulPipeline {
+ public:
+  // The inner dimension may be 0: its chunk then has no valid index, so the result is zero.
+  __aicore__ inline MatmulPipeline(const Operands& operands, uint32_t rows, uint32_t cols,
+                                   uint32_t depth)
+      : operands_(operands),
+        depth_(depth),
+        chunks_(Max(CeilDiv(depth, Plan::kChunk), 1)),
+        blocks_{rows, cols, Plan::kRows, Plan::kCols} {}
+
+  __aicore__ inline void Run() {
+    for (uint32_t slot = 0; slot < 2; ++slot) {
+      AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(slot);
+      AscendC::SetFlag<AscendC::HardEvent::M_MTE1>(slot);
+    }
+    for (uint32_t slot = 0; slot < Plan::kResults; ++slot) {
+      AscendC::SetFlag<AscendC::HardEvent::FIX_M>(slot);
+    }
+    const uint32_t count = blocks_.Count() * chunks_;
+    for (uint32_t i = 0; i <= count; ++i) {
+      if (i < count) Load(i);
+      if (i > 0) Multiply(i - 1);
+    }
+    for (uint32_t slot = 0; slot < 2; ++slot) {
+      AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(slot);
+      AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(slot);
+    }
+    for (uint32_t slot = 0; slot < Plan::kResults; ++slot) {
+      AscendC::WaitFlag<AscendC::HardEvent::FIX_M>(slot);
+    }
+    AscendC::PipeBarrier<PIPE_ALL>();
+  }
+
+ private:
+  // Depth of chunk c.
+  __aicore__ inline uint32_t Depth(uint32_t c) const {
+    return Min(Plan::kChunk, depth_ - c * Plan::kChunk);
+  }
+
+  // Brings both operands of chunk i into L1.
+  __aicore__ inline void Load(uint32_t i) const {
+    const uint32_t chunk = i % chunks_;
+    const uint32_t slot = i % 2;
+    AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(slot);
+    operands_.LoadChunk(slot, blocks_.At(i / chunks_), chunk * Plan::kChunk, Depth(chunk));
+    AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE1>(slot);
+  }
+
+  // Adds chunk i to its block's result; stores the result after the block's last chunk.
+  __aicore__ inline void Multiply(uint32_t i) {
+    const uint32_t block = i / chunks_;
+    const Blocks::Block b = blocks_.At(block);
+    const uint32_t chunk = i % chunks_;
+    const uint32_t depth = Max(RoundUp(Depth(chunk), kFractal), kFractal);
+    const uint32_t slot = i % 2;
+    const uint32_t result = block % Plan::kResults;
+    if (chunk == 0) AscendC::WaitFlag<AscendC::HardEvent::FIX_M>(result);
+    AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE1>(slot);
+    for (uint32_t k = 0; k < depth; k += Plan::kStep) {
+      const uint32_t step = Min(Plan::kStep, depth - k);
+      const uint32_t l0 = steps_++ % 2;
+      AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(l0);
+      operands_.LoadStep(l0, slot, b, depth, k, step);
+      if (k + step == depth) AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(slot);
+      Handover<AscendC::HardEvent::MTE1_M>(l0);
+      Accumulate(Plan::Result(result), Plan::LhsStep(l0), Plan::RhsStep(l0), b.rows, b.cols, step,
+                 chunk == 0 && k == 0);
+      AscendC::SetFlag<AscendC::HardEvent::M_MTE1>(l0);
+    }
+    if (chunk + 1 < chunks_) return;
+    Handover<AscendC::HardEvent::M_FIX>(result);
+    operands_.Store(Plan::Result(result), b);
+    AscendC::SetFlag<AscendC::HardEvent::FIX_M>(result);
+  }
+
+  Operands operands_;
+  uint32_t depth_;
+  uint32_t chunks_;
+  Blocks blocks_;
+  uint32_t steps_ = 0;
+};
+
+}  // namespace hpmoe
+
+#endif  // HPMOE_MATMUL_PIPELINE_H_

@@ -1,0 +1,82 @@
+// WeightGradient: the product of two matrices over their rows, the rows of one expert.
+#ifndef HPMOE_WEIGHT_GRADIENT_H_
+#define HPMOE_WEIGHT_GRADIENT_H_
+
+#include <type_traits>
+
+#include "hpmoe/matmul_pipeline.h"
+
+namespace hpmoe {
+
+// The operands of WeightGradient: the inner dimension is that of the rows, of which there may be
+// any number. Both chunks in L1 are NZ with whole fractals of rows; those beyond the last row are
+// zeroed in both operands, since what lies there may be NaN, which times zero is NaN.
+template <typename T, typename Out, class Plan, bool Accumulate>
+struct WeightGradientOperands {
+  Tile<T> lhs;
+  Tile<T> rhs;
+  Tile<Out> out;
+
+  __aicore__ inline void LoadChunk(uint32_t slot, const Blocks::Block& b, uint32_t begin,
+                                   uint32_t depth) const {
+    if (depth == 0 || depth % kFractal != 0) {
+      ZeroLastRows(Plan::LhsChunk(slot), depth, b.rows);
+      ZeroLastRows(Plan::RhsChunk(slot), depth, b.cols);
+      // The rows are copied over the zeros.
+      AscendC::PipeBarrier<PIPE_MTE2>();
+    }
+    if (depth == 0) return;
+    LoadNz(Plan::LhsChunk(slot), lhs.data + static_cast<uint64_t>(begin) * lhs.pitch + b.row, depth,
+           b.rows, lhs.pitch);
+    LoadNz(Plan::RhsChunk(slot), rhs.data + static_cast<uint64_t>(begin) * rhs.pitch + b.column,
+           depth, b.cols, rhs.pitch);
+  }
+
+  __aicore__ inline void LoadStep(uint32_t l0, uint32_t slot, const Blocks::Block& b,
+                                  uint32_t depth, uint32_t k, uint32_t step) const {
+    LoadLhsTransposed(Plan::LhsStep(l0), Plan::LhsChunk(slot), depth, b.rows, k, step);
+    LoadRhs(Plan::RhsStep(l0), Plan::RhsChunk(slot), depth, b.cols, k, step);
+  }
+
+  __aicore__ inline void Store(const AscendC::LocalTensor<float>& result,
+                               const Blocks::Block& b) const {
+    if constexpr (Accumulate) AscendC::SetAtomicAdd<float>();
+    StoreResult(out.data + static_cast<uint64_t>(b.row) * out.pitch + b.column, result, b.rows,
+                b.cols, out.pitch);
+    if constexpr (Accumulate) AscendC::SetAtomicNone();
+  }
+
+ private:
+  // Zeros in the last fractal of each 16 columns of a chunk of `rows` rows.
+  static __aicore__ inline void ZeroLastRows(const AscendC::LocalTensor<T>& chunk, uint32_t rows,
+                                             uint32_t cols) {
+    const uint32_t padded = Max(RoundUp(rows, kFractal), kFractal);
+    const AscendC::LocalTensor<int32_t> last =
+        chunk[(padded - kFractal) * kFractal].template ReinterpretCast<int32_t>();
+    // In units of 32 bytes: a row of a fractal.
+    AscendC::Fill(last, AscendC::InitConstValueParams<int32_t>(cols / kFractal, kFractal,
+                                                               padded - kFractal, 0));
+  }
+};
+
+// out [m x n] = lhs^T * rhs with lhs [rows x m], rhs [rows x n]; out += with Accumulate, which
+// needs floats in out. Sums in float over all rows; m and n are multiples of 16. Without rows, out
+// is written as zeros, or left as it is with Accumulate. M x N is the block of the result in L0C, K
+// the step of rows in L0A and L0B.
+template <typename T, uint32_t M, uint32_t N, uint32_t K, bool Accumulate, typename Out>
+__aicore__ inline void WeightGradient(const Tile<T>& lhs, const Tile<T>& rhs,
+                                      const Tile<Out>& out) {
+  static_assert(std::is_same<Out, float>::value || std::is_same<Out, T>::value,
+                "the result is float or of the operands' type");
+  static_assert(!Accumulate || std::is_same<Out, float>::value, "sums over launches are float");
+  using Plan = MatmulPlan<T, M, N, K>;
+  using Operands = WeightGradientOperands<T, Out, Plan, Accumulate>;
+  Require(lhs.rows == rhs.rows && out.rows == lhs.cols && out.cols == rhs.cols);
+  Require(out.rows % kFractal == 0 && out.cols % kFractal == 0);
+  if (out.rows == 0 || out.cols == 0 || (Accumulate && lhs.rows == 0)) return;
+  MatmulPipeline<Plan, Operands>({lhs, rhs, out}, out.rows, out.cols, lhs.rows).Run();
+}
+
+}  // namespace hpmoe
+
+#endif  // HPMOE_WEIGHT_GRADIENT_H_
