@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import IntegerType
 
 from hpmoe_ir.compiler import CompiledKernel
 from hpmoe_ir.dialects.placement import RouteType
@@ -98,7 +99,10 @@ def _values(buffer: BufferOp, data: Raw, dtype: Dtype) -> np.ndarray[Any, Any]:
     rows = int(np.prod(type.dims[1:], dtype=np.int64)) * size
     count = min(type.dims[0], data.size // rows)
     raw = data[: count * rows].reshape(-1)
-    values = from_bits(raw.view(np.uint16), dtype) if size == 2 else raw.view(np.int32)
+    if isinstance(type.element_type, IntegerType):
+        values = raw.view(np.int32)
+    else:
+        values = from_bits(raw.view(np.uint16), dtype) if size == 2 else raw.view(np.float32)
     values = values.reshape(count, *type.dims[1:])
     full = np.zeros(type.dims, values.dtype)
     full[:count] = values

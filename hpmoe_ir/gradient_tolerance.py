@@ -194,7 +194,9 @@ def compare_gradients(
     largest, ratio, elements, worst = 0.0, 0.0, 0, ""
     for rank, (ours, exact, bound) in enumerate(zip(found, reference, bounds, strict=True)):
         for name in GRADIENTS:
-            a, b = ours[name].astype(np.float64), exact[name].astype(np.float64)
+            # Memory that nobody wrote is full of signalling NaN.
+            with np.errstate(invalid="ignore"):
+                a, b = ours[name].astype(np.float64), exact[name].astype(np.float64)
             if a.shape != b.shape:
                 raise ValueError(f"rank {rank}: expected {name} of {b.shape}, found {a.shape}")
             elements += a.size

@@ -7,6 +7,7 @@ and runs it by `hpmoe run --check`, several orders of the cores each.
 
 from __future__ import annotations
 
+import re
 import shutil
 import zlib
 from collections.abc import Callable
@@ -23,24 +24,35 @@ from hpmoe_ir.source import make_context
 from hpmoe_ir.tools.hpmoe import main
 
 LAYER = ["--preset", "deepseek-v3-tiny", "--ranks", "2"]
+BACKWARD = "moe_layer_backward"
 LOWERING = ["-p", "lower-moe{source_groups=2 put_chunks=2}"]
 RUN = ["--check", "--interleavings", "4", "--launches", "2", "--routing", "zipf:1.2"]
 
 
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def compile_layer(directory: Path, *options: str) -> Path:
     """A compiled layer that is right."""
-    directory = tmp_path_factory.mktemp("layer")
     with pytest.raises(SystemExit) as stop:
-        main(["compile", *LAYER, *LOWERING, "-o", str(directory)])
+        main(["compile", *LAYER, *LOWERING, *options, "-o", str(directory)])
     assert stop.value.code == 0
     return directory
 
 
-def run(directory: Path) -> int:
+@pytest.fixture(scope="module")
+def forward(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A compiled layer, the forward direction only."""
+    return compile_layer(tmp_path_factory.mktemp("forward"))
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A compiled layer with its gradients."""
+    return compile_layer(tmp_path_factory.mktemp("both"), "--direction", "both")
+
+
+def run(directory: Path, direction: str) -> int:
     """Exit status of `hpmoe run --check`."""
     with pytest.raises(SystemExit) as stop:
-        main(["run", str(directory), *RUN])
+        main(["run", str(directory), *RUN, "--direction", direction])
     assert isinstance(stop.value.code, int)
     return stop.value.code
 
@@ -50,11 +62,12 @@ class Table:
     """The words of a table, with what they mean in a compiled layer."""
 
     directory: Path
+    name: str
 
     def __post_init__(self) -> None:
-        self.path = self.directory / FUNCTION / "table.bin"
+        self.path = self.directory / self.name / "table.bin"
         self.words = np.frombuffer(self.path.read_bytes(), dtype="<u4").copy()
-        self.program = read_compiled(make_context(), self.directory)[0].forward.program
+        self.program = read_compiled(make_context(), self.directory)[0].kernels[self.name].program
 
     def section(self, name: str) -> int:
         """Index of the first word of a section."""
@@ -68,7 +81,7 @@ class Table:
 
     def size(self, name: str) -> int:
         """Index of a size, by its enumerator in the device source."""
-        source = (self.directory / FUNCTION / "device.cpp").read_text()
+        source = (self.directory / self.name / "device.cpp").read_text()
         start = source.index("enum SizeIndex")
         names = source[start : source.index("}", start)].split("{")[1].replace(" ", "").split(",")
         return self.section("sizes") + [n.strip() for n in names].index(name)
@@ -145,6 +158,10 @@ def shift_counters(table: Table) -> None:
     table.words[HEADER.index("counters")] += 64
 
 
+NAMES_A_TASK = re.compile(r"@\w+ \([\d, ]*\)")
+"""A family and a grid point."""
+
+
 @dataclass(frozen=True)
 class Edit:
     """A change of the device source: within one function, one text for another."""
@@ -162,23 +179,56 @@ class Edit:
         return source[:start] + body.replace(self.old, self.new, 1) + source[end:]
 
 
-TABLES: dict[str, Callable[[Table], None]] = {
-    f.__name__: f
-    for f in (
-        raise_threshold,
-        lower_threshold,
-        raise_join,
-        repeat_task,
-        swap_families,
-        unknown_family,
-        shift_buffer,
-        wrong_pitch,
-        wrong_expert_step,
-        shift_counters,
-    )
-}
+def lower_gradient_threshold(table: Table) -> None:
+    """A weight gradient begins when one part of the expert's rows has its gradients."""
+    for i in range(table.program.events["swiglu_grad_done_1"].event_count):
+        table.words[table.threshold("swiglu_grad_done_1", i)] = 1
 
-SOURCES = {
+
+def raise_gradient_threshold(table: Table) -> None:
+    """The second matmul waits for one signal more than there are."""
+    table.words[table.threshold("swiglu_grad_done", 2)] += 1
+
+
+def repeat_gradient_task(table: Table) -> None:
+    """A block of a weight gradient is computed twice, and another never."""
+    slots = table.slots("aic", "weight_gradient")
+    table.words[slots[0]] = table.words[slots[1]]
+
+
+def wrong_gradient_pitch(table: Table) -> None:
+    """Rows of a weight gradient are taken to be 16 columns longer."""
+    table.words[table.size("kDw13Pitch")] += 16
+
+
+def wrong_top_k(table: Table) -> None:
+    """Pairs are taken to be of top 1: each row is that of another token."""
+    table.words[table.size("kDispatchArgument0")] = 1
+
+
+FORWARD_TABLES: tuple[Callable[[Table], None], ...] = (
+    raise_threshold,
+    lower_threshold,
+    raise_join,
+    repeat_task,
+    swap_families,
+    unknown_family,
+    shift_buffer,
+    wrong_pitch,
+    wrong_expert_step,
+    shift_counters,
+)
+
+BACKWARD_TABLES: tuple[Callable[[Table], None], ...] = (
+    raise_join,
+    lower_gradient_threshold,
+    raise_gradient_threshold,
+    repeat_gradient_task,
+    wrong_gradient_pitch,
+    wrong_top_k,
+)
+
+FORWARD_SOURCES = {
     "swiglu without its wait": Edit(
         "Swiglu", "env.Wait(env.Size(kMatmulDone)", "(void)(env.Size(kMatmulDone)"
     ),
@@ -186,7 +236,7 @@ SOURCES = {
         "Dispatch", "+ env.Rank(), peer)", "+ env.Rank(), env.Rank())"
     ),
     "a block of columns too far": Edit(
-        "Matmul", "n * env.Size(kMatmulW13Block)", "(n + 1) * env.Size(kMatmulW13Block)"
+        "Matmul", "n * env.Size(kMatmulW13ColsBlock)", "(n + 1) * env.Size(kMatmulW13ColsBlock)"
     ),
     "rows of the next expert": Edit("Matmul1", "route.Grouped(e,", "route.Grouped((e + 1) % 2,"),
     "put to where the rows came from": Edit("Dispatch", "route.Dest(", "route.Sent("),
@@ -196,37 +246,94 @@ SOURCES = {
     "no signal": Edit("Matmul1", "env.Signal(", "(void)("),
 }
 
+BACKWARD_SOURCES = {
+    "gradient of swiglu without its wait": Edit(
+        "SwigluGrad", "env.Wait(env.Size(kMatmulDone)", "(void)(env.Size(kMatmulDone)"
+    ),
+    "rows of the next expert in a weight gradient": Edit(
+        "WeightGradient", "route.Grouped(e,", "route.Grouped((e + 1) % 2,"
+    ),
+    "a weight gradient of too few rows": Edit("WeightGradient1", "(0 + 1) * env.Ranks()", "1"),
+    "operands of a weight gradient exchanged with a block": Edit(
+        "WeightGradient", "m * env.Size(kWeightGradientDw2RowsBlock),", "16,"
+    ),
+    "gradients returned for the wrong expert": Edit(
+        "Return", "route.Grouped(e,", "route.Grouped((e + 1) % 2,"
+    ),
+    "copies summed before they are back": Edit(
+        "SumCopies", "env.Wait(env.Size(kReturnDone)", "(void)(env.Size(kReturnDone)"
+    ),
+    "no signal": Edit("SwigluGrad", "env.Signal(", "(void)("),
+}
 
-@pytest.mark.parametrize("name", TABLES)
-def test_broken_table(
-    name: str, compiled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    directory = tmp_path / "layer"
-    shutil.copytree(compiled, directory)
-    table = Table(directory)
-    TABLES[name](table)
+
+def break_table(directory: Path, name: str, change: Callable[[Table], None]) -> None:
+    """Makes one change of a table."""
+    table = Table(directory, name)
+    change(table)
     table.write()
-    assert run(directory) == 1
+
+
+def break_source(directory: Path, name: str, edit: Edit) -> None:
+    """Makes one change of a device source."""
+    path = directory / name / "device.cpp"
+    path.write_text(edit.apply(path.read_text()))
+
+
+@pytest.mark.parametrize("change", FORWARD_TABLES, ids=lambda f: f.__name__)
+def test_broken_forward_table(
+    change: Callable[[Table], None],
+    forward: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    directory = Path(shutil.copytree(forward, tmp_path / "layer"))
+    break_table(directory, FUNCTION, change)
+    assert run(directory, "forward") == 1
     message = capsys.readouterr().err
     assert f"note: {FUNCTION}/table.bin was changed since it was compiled" in message
-    assert ("task 0xc8000000" if name == "unknown_family" else "@") in message, message
+    assert ("task 0xc8000000" if change is unknown_family else "@") in message, message
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_broken_source(
-    name: str, compiled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("change", BACKWARD_TABLES, ids=lambda f: f.__name__)
+def test_broken_backward_table(
+    change: Callable[[Table], None],
+    both: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    directory = tmp_path / "layer"
-    shutil.copytree(compiled, directory)
-    path = directory / FUNCTION / "device.cpp"
-    path.write_text(SOURCES[name].apply(path.read_text()))
-    assert run(directory) == 1
+    directory = Path(shutil.copytree(both, tmp_path / "layer"))
+    break_table(directory, BACKWARD, change)
+    assert run(directory, "backward") == 1
     message = capsys.readouterr().err
-    assert f"note: {FUNCTION}/device.cpp was changed since it was compiled" in message
-    assert "@" in message, message
+    assert f"note: {BACKWARD}/table.bin was changed since it was compiled" in message
+    assert NAMES_A_TASK.search(message), message
 
 
-def test_unbroken(compiled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("name", FORWARD_SOURCES)
+def test_broken_forward_source(
+    name: str, forward: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = Path(shutil.copytree(forward, tmp_path / "layer"))
+    break_source(directory, FUNCTION, FORWARD_SOURCES[name])
+    assert run(directory, "forward") == 1
+    assert NAMES_A_TASK.search(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("name", BACKWARD_SOURCES)
+def test_broken_backward_source(
+    name: str, both: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = Path(shutil.copytree(both, tmp_path / "layer"))
+    break_source(directory, BACKWARD, BACKWARD_SOURCES[name])
+    assert run(directory, "backward") == 1
+    message = capsys.readouterr().err
+    assert NAMES_A_TASK.search(message), message
+
+
+def test_unbroken(both: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What the cases above start from passes."""
-    assert run(compiled) == 0
-    assert "check     passed against MindSpore" in capsys.readouterr().out
+    assert run(both, "both") == 0
+    out = capsys.readouterr().out
+    assert "check     passed against MindSpore" in out
+    assert "gradients passed against MindSpore" in out
