@@ -15,14 +15,20 @@ from hpmoe_ir.kernels import Kernel, KernelError, TileOperand, find_kernel, regi
 DEVICE = Path(__file__).parents[2] / "hpmoe_ir" / "runtime" / "device"
 
 OWN = (
+    "add_rows",
     "build_route",
     "copy_rows",
     "count_tokens",
     "exchange_counts",
+    "gate_gradient",
     "gather_rows",
+    "gather_scaled_rows",
     "grouped_matmul",
     "place_tokens",
+    "sum_copies",
     "swiglu",
+    "swiglu_grad",
+    "weight_gradient",
     "weighted_sum",
 )
 
