@@ -202,6 +202,7 @@ class _Runner:
         from xdsl.utils.exceptions import InterpretationError
 
         from hpmoe_ir.execution import build_program
+        from hpmoe_ir.lowering.task_table import TableError, read_task_table
         from hpmoe_ir.run_levels import CapacityError, run_level
         from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
         from hpmoe_ir.runtime.cpu_model import DeviceFault
@@ -212,6 +213,7 @@ class _Runner:
         try:
             if args.level == "code":
                 kernel = compiled.kernels[function]
+                read_task_table(kernel.table)
                 self.progress(f"building @{function} for the CPU model")
                 executable = build_program(kernel.program, kernel.source)
                 self.look = _FirstWrongTask(kernel, dtype, launches, executable)
@@ -226,6 +228,8 @@ class _Runner:
                 if first is None:
                     first = found
                 self._compare_bits(function, first, found, seed)
+        except TableError as e:
+            raise InputError(f"table of @{function}: {e}") from e
         except (CapacityError, CompilerMissing, CompileError) as e:
             raise InputError(str(e)) from e
         assert first is not None

@@ -1,0 +1,187 @@
+"""`hpmoe`: the same bytes for the same input, and one message for input that can't be used."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hpmoe_ir.tools.hpmoe import main
+
+TINY = ["--preset", "deepseek-v3-tiny", "--ranks", "2"]
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """The message of a command that fails, which writes nothing to standard output."""
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    captured = capsys.readouterr()
+    assert stop.value.code == 1
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1, captured.err
+    return captured.err.strip()
+
+
+def test_two_compilations_give_the_same_bytes(tmp_path: Path) -> None:
+    """In two processes whose hashes of strings differ."""
+    contents: list[dict[str, bytes]] = []
+    for seed in ("1", "2"):
+        directory = tmp_path / seed
+        command = [sys.executable, "-m", "hpmoe_ir.tools.hpmoe", "compile", *TINY]
+        command += ["--direction", "both", "-o", str(directory)]
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        subprocess.run(command, env=environment, check=True, capture_output=True)
+        contents.append(
+            {
+                str(path.relative_to(directory)): path.read_bytes()
+                for path in sorted(directory.rglob("*"))
+                if path.is_file()
+            }
+        )
+    assert contents[0] == contents[1]
+    assert {"graph.mlir", "moe.mlir", "comm.mlir", "tile.mlir", "queue.mlir"} < set(contents[0])
+    assert {"moe_layer/device.cpp", "moe_layer_backward/table.bin", "manifest.json"} < set(
+        contents[0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["run", "--preset", "deepseek-v2"],
+            "error: unknown preset 'deepseek-v2'; did you mean 'deepseek-v3'",
+        ),
+        (
+            ["run", *TINY, "--ranks", "3"],
+            "error: layer 'deepseek-v3-tiny': experts: expected a multiple of the 3 ranks, found",
+        ),
+        (
+            ["run", *TINY, "--top-k", "65"],
+            "error: layer 'deepseek-v3-tiny': top_k: expected at most the 64 experts, found 65",
+        ),
+        (
+            ["run", *TINY, "--hidden", "100"],
+            "error: layer 'deepseek-v3-tiny': hidden: expected a multiple of 16, found 100",
+        ),
+        (["run", *TINY, "--dtype", "f8"], "error: unknown element type 'f8', expected one of"),
+        (
+            ["run", *TINY, "--tokens", "1,x"],
+            "error: --tokens: expected numbers separated by commas, found '1,x'",
+        ),
+        (
+            ["run", *TINY, "--tokens", "1,2,3"],
+            "error: tokens: expected 2 counts, one for each rank, found 3",
+        ),
+        (
+            ["run", *TINY, "--routing", "zip:1"],
+            "error: unknown routing 'zip:1'; known: balanced, uniform, zipf:S, one-expert",
+        ),
+        (
+            ["run", *TINY, "--routing", "one-expert", "--capacity", "90"],
+            "error: rank 0 would receive 256 rows, its capacity is 90 rows; every rank stopped",
+        ),
+        (["run"], "error: expected either a graph file or --preset NAME"),
+        (["run", "no-such.mlir"], "no-such.mlir: error: can't read the file: No such file"),
+        (["run", *TINY, "--interleavings", "0"], "error: --interleavings: expected at least 1"),
+        (
+            ["run", *TINY, "-p", "lower-mow"],
+            "error: unknown pass 'lower-mow'; did you mean 'lower-moe'",
+        ),
+        (
+            ["run", *TINY, "-p", "lower-moe{tile_m=256 tile_n=256}"],
+            "error: convert-comm-to-tile: tile 256x256x64 needs 262144 bytes of L0C",
+        ),
+        (
+            ["run", *TINY, "-p", "lower-moe{policy=depth}"],
+            "error: assign-queues: option policy: expected one of depth-first, operator-order",
+        ),
+        (
+            ["run", *TINY, "--recompute", "swiglu"],
+            "error: --recompute: there is no backward direction, see --direction",
+        ),
+        (
+            ["run", *TINY, "--direction", "both", "--recompute", "gate"],
+            "error: derive-backward: ",
+        ),
+        (["rum"], "error: argument COMMAND: invalid choice: 'rum'"),
+        (["compile", *TINY, "-o", "/dev/null/x"], "/dev/null/x: error: can't write"),
+        (["import", "--mindspore", "x.txt", "-o", "y"], "error: expected FILE.py:Class or FILE"),
+        (["import", "--config", "x.json", "-o", "y"], "x.json: error: "),
+    ],
+    ids=lambda value: " ".join(value[-3:]) if isinstance(value, list) else "",
+)
+def test_bad_input(
+    words: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if "one-expert" in words:
+        # The device finds it out: the lines of the stages before are there already.
+        with pytest.raises(SystemExit) as stop:
+            main(words)
+        assert stop.value.code == 1
+        assert capsys.readouterr().err.startswith(message)
+    else:
+        assert message in refused(capsys, *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_routing_file_with_a_repeated_expert(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    ids = np.array([[0, 1], [5, 5]], np.int32)
+    path = tmp_path / "routing.npz"
+    np.savez(path, **{"ids.0": ids, "ids.1": ids[:1]})
+    message = refused(capsys, "run", *TINY, "--routing", str(path))
+    assert "rank 0" in message
+    assert "token 1" in message
+    assert "5" in message
+
+
+def test_a_missing_compiler(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("HPMOE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(SystemExit) as stop:
+        main(["run", *TINY])
+    assert stop.value.code == 1
+    message = capsys.readouterr().err
+    assert message.startswith("error: ")
+    assert "g++" in message
+
+
+def test_the_wrong_level(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A directory's queue level is no graph to compile."""
+    with pytest.raises(SystemExit):
+        main(["compile", *TINY, "-o", str(tmp_path / "layer")])
+    capsys.readouterr()
+    source = tmp_path / "layer" / "queue.mlir"
+    message = refused(capsys, "compile", str(source), "-o", str(tmp_path / "again"))
+    assert f"{source}:" in message
+    assert "expected a graph at the moe level, found queue." in message
+    assert not (tmp_path / "again").exists()
+
+
+def test_a_damaged_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A table whose checksum is wrong is refused before anything runs."""
+    with pytest.raises(SystemExit):
+        main(["compile", *TINY, "-o", str(tmp_path / "layer")])
+    path = tmp_path / "layer" / "moe_layer" / "table.bin"
+    data = bytearray(path.read_bytes())
+    data[-100] ^= 1
+    path.write_bytes(bytes(data))
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stop:
+        main(["run", str(tmp_path / "layer")])
+    assert stop.value.code == 1
+    assert "checksum: expected 0x" in capsys.readouterr().err
