@@ -6,9 +6,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from xdsl.universe import Universe
 
 from hpmoe_ir.source import make_context, parse_module
+from hpmoe_ir.tools import hpmoe, hpmoe_opt
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -39,3 +41,33 @@ def test_links_of_the_readme_lead_somewhere():
     readme = DOCS.parent / "README.md"
     for target in re.findall(r"\]\(([^)#:]+)\)", readme.read_text()):
         assert (readme.parent / target).exists(), target
+
+
+SMALL = ["--preset", "deepseek-v3-tiny", "--ranks", "2", "--experts", "4"]
+"""The layer that the page about dependences speaks of."""
+
+
+def test_dependences(tmp_path: Path) -> None:
+    """Each step of the page gives the operations that are shown, word by word."""
+    page = (DOCS / "dependences.md").read_text()
+    graph = tmp_path / "graph.mlir"
+    with pytest.raises(SystemExit):
+        hpmoe.main(["import", *SMALL, "-o", str(graph)])
+    to_tile = "convert-moe-to-comm,convert-comm-to-tile{row_chunks=2}"
+    passes = {
+        "tile": to_tile,
+        "part": f"{to_tile},insert-dependencies",
+        "expert": f"{to_tile},insert-dependencies{{granularity=expert}}",
+        "tasks": "lower-moe{row_chunks=2},expand-tasks",
+    }
+    for kind, pipeline in passes.items():
+        output = tmp_path / f"{kind}.mlir"
+        hpmoe_opt.main([str(graph), "-p", pipeline, "-o", str(output)])
+        lines = [line.strip() for line in output.read_text().splitlines()]
+        (block,) = blocks(page, f"mlir {kind}")
+        wanted = [line.strip() for line in block.splitlines()]
+        starts = [i for i, line in enumerate(wanted) if line.split()[0].count(".") == 1]
+        for begin, end in zip(starts, [*starts[1:], len(wanted)], strict=True):
+            op = wanted[begin:end]
+            found = [lines[i : i + len(op)] for i, line in enumerate(lines) if line == op[0]]
+            assert op in found, f"{kind}: {op[0]} is not there as shown"
