@@ -55,14 +55,15 @@ def run_case(path: Path) -> None:
     x, gates, w13, w2 = (Tensor(arrays[name]) for name in ("x", "gates", "w13", "w2"))
     ids = Tensor(arrays["ids"])
     if "dout" not in arrays:
-        results = {"out": moe_layer(x, ids, gates, w13, w2)}
+        results: dict[str, Any] = {"out": moe_layer(x, ids, gates, w13, w2)}
     else:
         dout = Tensor(arrays["dout"])
 
         def loss(x: Tensor, gates: Tensor, w13: Tensor, w2: Tensor) -> Tensor:
             return (moe_layer(x, ids, gates, w13, w2) * dout).sum()
 
-        _, gradients = ms.value_and_grad(loss, (0, 1, 2, 3))(x, gates, w13, w2)
+        value_and_grad: Any = ms.value_and_grad
+        _, gradients = value_and_grad(loss, (0, 1, 2, 3))(x, gates, w13, w2)
         results = dict(zip(("dx", "dgates", "dw13", "dw2"), gradients, strict=True))
     np.savez(path.with_suffix(".out.npz"), **{k: v.asnumpy() for k, v in results.items()})
 

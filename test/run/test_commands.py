@@ -113,7 +113,7 @@ def test_two_compilations_give_the_same_bytes(tmp_path: Path) -> None:
         (["import", "--mindspore", "x.txt", "-o", "y"], "error: expected FILE.py:Class or FILE"),
         (["import", "--config", "x.json", "-o", "y"], "x.json: error: "),
     ],
-    ids=lambda value: " ".join(value[-3:]) if isinstance(value, list) else "",
+    ids=str,
 )
 def test_bad_input(
     words: list[str],
