@@ -34,6 +34,11 @@ class PlanMemoryPass(ModulePass):
     that join whole families (`reuse=false` keeps all apart). Larger buffers are placed first,
     each at the lowest offset that is free.
 
+    No buffer is cleared, here or at run time: all that a task reads has been written by tasks that
+    it depends on (`insert-dependencies` refuses a read that nobody writes), rows beyond those there
+    are are never read, and the gradient of an expert without rows is written as zeros by the task
+    that would have summed them.
+
     Needs dependences (`insert-dependencies`), or buffers are not shared. Promises offsets that are
     multiples of 512 bytes, and an order between any two tasks whose buffers overlap.
 
