@@ -41,7 +41,7 @@ from hpmoe_ir.dialects.tile_buffer import (
 )
 from hpmoe_ir.dialects.tile_dependence import DependenceOp
 from hpmoe_ir.dialects.tile_tasks import TasksOp
-from hpmoe_ir.dialects.tile_types import BufferType, IndexAttr, RegionAttr
+from hpmoe_ir.dialects.tile_types import BufferType, CostAttr, IndexAttr, RegionAttr
 from hpmoe_ir.dialects.tile_verify import verify_program
 
 __all__ = [
@@ -127,5 +127,5 @@ def families_of(program: Operation) -> dict[str, TasksOp]:
 Tile = Dialect(
     "tile",
     [ProgramOp, BufferOp, TasksOp, DependenceOp],
-    [BufferType, RegionAttr, IndexAttr],
+    [BufferType, RegionAttr, IndexAttr, CostAttr],
 )

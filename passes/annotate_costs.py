@@ -1,0 +1,73 @@
+"""`annotate-costs`: what a task of each family costs, as its kernel declares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from hpmoe_ir.dialects.placement import RouteType
+from hpmoe_ir.dialects.region import Block, Region, Whole
+from hpmoe_ir.dialects.tile import BufferOp, ProgramOp, TasksOp, buffers_of, families_of
+from hpmoe_ir.dialects.tile_types import CostAttr
+from hpmoe_ir.passes.level import programs_at
+
+
+@dataclass(frozen=True)
+class AnnotateCostsPass(ModulePass):
+    """Adds to each family of tasks its cost for one row, or in all where it has no dynamic rows.
+
+    The kernel's cost function is given the columns of the tiles that it reads and writes, at their
+    widest: the last block of a width that is no multiple may have fewer. Nothing but an order
+    policy reads the result.
+
+    Needs a `tile.program`. Replaces costs that are there; idempotent.
+
+    ```
+    tile.tasks @swiglu (e, g) in (2, 2) on aiv
+      kernel "swiglu" using @route
+      reads @h[grouped(e, g of 2), :]
+      writes @a[grouped(e, g of 2), :]
+    ```
+    becomes, for rows of 32,
+    ```
+    tile.tasks @swiglu (e, g) in (2, 2) on aiv
+      kernel "swiglu" using @route
+      reads @h[grouped(e, g of 2), :]
+      writes @a[grouped(e, g of 2), :]
+      cost <0 macs, 256 vector elements, 192 bytes>
+    ```
+    """
+
+    name = "annotate-costs"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for program in programs_at(op, ProgramOp, self.name):
+            buffers = buffers_of(program)
+            for family in families_of(program).values():
+                family.cost = family_cost(family, buffers)
+
+
+def family_cost(family: TasksOp, buffers: dict[str, BufferOp]) -> CostAttr:
+    """What a task of a family costs, for each row if it has dynamic rows."""
+    reads, writes = (
+        [_columns(region, buffers[region.buffer]) for region in regions]
+        for regions in (family.read_regions, family.write_regions)
+    )
+    return CostAttr(family.find_kernel().cost(reads, writes, family.int_options))
+
+
+def _columns(region: Region, buffer: BufferOp) -> int:
+    """Columns of a region's tile, 1 where they are dynamic rows of one number each."""
+    if isinstance(buffer.content, RouteType):
+        return 1
+    selector, extent = region.selectors[-1], buffer.content.dims[-1]
+    match selector:
+        case Whole():
+            return extent
+        case Block():
+            return min(selector.size, extent)
+        case _:
+            return 1
