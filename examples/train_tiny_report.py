@@ -65,11 +65,11 @@ def picture(ours: Sequence[float], theirs: Sequence[float], dtype: str) -> str:
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
     ]
     (x0, y0), (x1, _) = place(0, 0), place(last, 0)
-    for loss in (top * i / 5 for i in range(6)):
+    for loss in (i / 10 for i in range(round(10 * top) + 1)):
         _, y = place(0, loss)
         parts.append(f'<path d="M{x0} {y}H{x1}" stroke="#ddd"/>')
-        parts.append(text(x0 - 8, y + 4, f"{loss:.2f}", "end"))
-    for step in sorted({round(last * i / 5) for i in range(6)}):
+        parts.append(text(x0 - 8, y + 4, f"{loss:.1f}", "end"))
+    for step in range(0, last + 1, max(1, 10 * (last // 50 + 1))):
         parts.append(text(place(step, 0)[0], y0 + 18, str(step)))
     parts.append(text((x0 + x1) / 2, HEIGHT - 10, "step"))
     points = " ".join(f"{x},{y}" for x, y in (place(i, v) for i, v in enumerate(theirs)))
@@ -78,10 +78,10 @@ def picture(ours: Sequence[float], theirs: Sequence[float], dtype: str) -> str:
         x, y = place(i, value)
         parts.append(f'<circle cx="{x}" cy="{y}" r="2.5" fill="#1b5faa"/>')
     parts += [
-        f'<path d="M{x1 - 228} 20h24" stroke="#d95f02" stroke-width="2"/>',
-        text(x1 - 196, 24, "MindSpore, f32", "start"),
-        f'<circle cx="{x1 - 92}" cy="20" r="2.5" fill="#1b5faa"/>',
-        text(x1 - 82, 24, f"generated, {dtype}", "start"),
+        f'<path d="M{x1 - 256} 20h24" stroke="#d95f02" stroke-width="2"/>',
+        text(x1 - 224, 24, "MindSpore, f32", "start"),
+        f'<circle cx="{x1 - 120}" cy="20" r="2.5" fill="#1b5faa"/>',
+        text(x1 - 110, 24, f"generated, {dtype}", "start"),
         text(x0, 24, "loss before each step", "start"),
         "</svg>",
     ]
