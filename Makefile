@@ -7,6 +7,7 @@ VENV ?= .venv
 BIN := $(abspath $(VENV))/bin
 STAMP := $(VENV)/.installed
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+export HPMOE_CACHE ?= $(abspath build/cache)
 CXX_FILES = $(shell git ls-files '*.h' '*.cpp')
 
 .DEFAULT_GOAL := help
