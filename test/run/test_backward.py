@@ -223,3 +223,24 @@ def test_command(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "check     passed against MindSpore 2.10" in out
     assert "gradients passed against MindSpore 2.10" in out
+
+
+@pytest.mark.parametrize("level", ["moe", "comm"])
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_gradients_in_f32(level: str, ranks: int, oracle: Oracle) -> None:
+    """The derived graph in MindSpore's own precision; the kernels have no f32: not below comm."""
+    case = Case("", {"ranks": ranks, "dtype": "f32"}, tokens=(64,))
+    values = case.values()
+    module = layer_module(case.config())
+    compiled = compile_module(
+        make_context(), module, case.lowering, down_to=level, backward=case.backward
+    )
+    inputs = [forward_values(v) for v in values]
+    results = run_level(level, compiled, FORWARD, inputs)
+    given = [backward_values(v, r) for v, r in zip(values, results, strict=True)]
+    (gradients,) = run_level(level, compiled, BACKWARD, given)
+    result = compare_gradients(
+        gradients, oracle.gradients(values[0]), gradient_tolerance(values[0])
+    )
+    assert result.passed, str(result)
+    assert result.largest_error < 1e-4
