@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias
 
 from hpmoe_ir.dtypes import from_bits
 from hpmoe_ir.interpreter.values import Array
 from hpmoe_ir.values import LayerValues
-
-Direction: TypeAlias = Literal["forward", "backward", "both"]
-
-BACKWARD = "_backward"
-"""What the name of the backward function adds to that of the forward one."""
 
 OUTPUT = "out"
 """The forward result that is not there for the backward direction."""

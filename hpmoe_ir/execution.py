@@ -88,7 +88,7 @@ def run_program(
             read_back=read_back,
         )
     except DeviceFault as fault:
-        raise name_tasks(program, fault, len(launches)) from None
+        raise name_tasks(program, fault) from None
     return [
         [
             {
@@ -157,7 +157,7 @@ def task_name(program: LoweredProgram, marker: int) -> str:
     return f"@{family.sym_name.data} ({', '.join(str(int(c)) for c in coords)})"
 
 
-def name_tasks(program: LoweredProgram, fault: DeviceFault, launches: int) -> DeviceFault:
+def name_tasks(program: LoweredProgram, fault: DeviceFault) -> DeviceFault:
     """The fault with the tasks' names, and for waiting cores the event and who signals it."""
     lines: list[str] = []
     if fault.marker is not None:

@@ -35,9 +35,10 @@ class _ExpertGradients:
 
     dx: DoubleArray
     squares_dx: DoubleArray
-    dgate: DoubleArray
     squares_dgate: DoubleArray
+    dw13: DoubleArray
     squares_dw13: DoubleArray
+    dw2: DoubleArray
     squares_dw2: DoubleArray
 
 
@@ -72,11 +73,8 @@ def gradient_tolerance(
         bounds_w13[expert] = SPREAD * np.sqrt(g.squares_dw13)
         bounds_w2[expert] = SPREAD * np.sqrt(g.squares_dw2)
         if rounded_weights:
-            exact13, exact2 = _weights(
-                x[token], dout[token], gates.reshape(-1)[pairs], w13[expert], w2[expert], config
-            )
-            bounds_w13[expert] += rounding(np.abs(exact13) + bounds_w13[expert], config.dtype)
-            bounds_w2[expert] += rounding(np.abs(exact2) + bounds_w2[expert], config.dtype)
+            bounds_w13[expert] += rounding(np.abs(g.dw13) + bounds_w13[expert], config.dtype)
+            bounds_w2[expert] += rounding(np.abs(g.dw2) + bounds_w2[expert], config.dtype)
     shape = (*ids.shape, config.hidden)
     copies = dx.reshape(shape)
     squares = squares_dx.reshape(shape).sum(axis=1)
@@ -99,24 +97,6 @@ def _slopes(gate: DoubleArray) -> tuple[DoubleArray, DoubleArray]:
     s = silu(gate)
     sigmoid = 0.5 * (1.0 + np.tanh(0.5 * gate))
     return s, sigmoid + s * (1.0 - sigmoid)
-
-
-def _weights(
-    x: DoubleArray,
-    dout: DoubleArray,
-    gates: DoubleArray,
-    w13: DoubleArray,
-    w2: DoubleArray,
-    config: LayerConfig,
-) -> tuple[DoubleArray, DoubleArray]:
-    """Exact gradients of one expert's weights."""
-    h = x @ w13
-    gate, up = h[:, : config.width], h[:, config.width :]
-    s, slope = _slopes(gate)
-    dy = gates[:, None] * dout
-    da = dy @ w2.T
-    dh = np.concatenate([da * up * slope, da * s], axis=1)
-    return x.T @ dh, (s * up).T @ dy
 
 
 def _expert(
@@ -175,9 +155,10 @@ def _expert(
     return _ExpertGradients(
         dx,
         squares_dx,
-        (forward.y * dout).sum(axis=1),
         squares_dgate,
+        x.T @ dh,
         squares_dw13,
+        forward.a.T @ dy,
         squares_dw2,
     )
 

@@ -13,10 +13,12 @@ from typing_extensions import TypeVar
 
 from hpmoe_ir.diagnostics import InputError, one_line
 from hpmoe_ir.tools.layer_options import (
+    DEFAULT_PASSES,
     add_pipeline_option,
     add_size_options,
     graph_of,
     pipeline_of,
+    refuse_sizes,
     token_counts,
 )
 
@@ -145,6 +147,9 @@ class _Runner:
         ctx = make_context()
         args = self.args
         if args.preset is None and args.graph is not None and Path(args.graph).is_dir():
+            refuse_sizes(args, "the layer is compiled already")
+            if args.passes != DEFAULT_PASSES or args.recompute:
+                raise InputError("--passes, --recompute: the layer is compiled already")
             compiled, changed = read_compiled(ctx, Path(args.graph))
             for name in changed:
                 print(f"note: {name} was changed since it was compiled", file=sys.stderr)

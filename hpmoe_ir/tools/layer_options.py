@@ -41,6 +41,7 @@ def add_size_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--dtype", metavar="TYPE", help="bf16 or f16")
 
 
+DEFAULT_PASSES = "lower-moe"
 DIRECTIONS = ("forward", "backward", "both")
 
 
@@ -49,7 +50,7 @@ def add_pipeline_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-p",
         "--passes",
-        default="lower-moe",
+        default=DEFAULT_PASSES,
         metavar="'[derive-backward{...},]lower-moe{...}'",
         help="the passes with their options, as hpmoe-opt takes them",
     )
@@ -110,15 +111,21 @@ def layer_of(args: argparse.Namespace) -> LayerConfig:
     return resized(config, args)
 
 
+def refuse_sizes(args: argparse.Namespace, why: str) -> None:
+    """Refuses sizes that would change nothing. `hpmoe run` takes --tokens all the same."""
+    unused = (*SIZES, "dtype") if args.command == "run" else (*SIZES, "dtype", "tokens")
+    for key in unused:
+        if getattr(args, key) is not None:
+            raise InputError(f"--{key.replace('_', '-')}: {why}")
+
+
 def graph_of(ctx: Context, args: argparse.Namespace) -> ModuleOp:
     """The graph that is meant: of a preset, or in a file. Raises InputError."""
     if (args.preset is None) == (args.graph is None):
         raise InputError("expected either a graph file or --preset NAME")
     if args.preset is not None:
         return layer_module(layer_of(args))
-    given = [f"--{k.replace('_', '-')}" for k in SIZES if getattr(args, k) is not None]
-    if given:
-        raise InputError(f"{given[0]}: the sizes of a graph are in its types; use it with --preset")
+    refuse_sizes(args, "the sizes of a graph are in its types; use it with --preset")
     return read_module(ctx, Path(args.graph))
 
 

@@ -14,11 +14,7 @@ from hpmoe_ir.saved_bytes import saved_by_choice, saved_values
 
 def layer_line(config: LayerConfig) -> str:
     """One line about a layer."""
-    return (
-        f"{'layer':<9} {config.name}: hidden {config.hidden}, width {config.width}, "
-        f"{config.experts} experts on {config.ranks} ranks, top {config.top_k}, at most "
-        f"{config.tokens} tokens a rank, {config.dtype}"
-    )
+    return f"{'layer':<9} {config.summary()}"
 
 
 def compiled_lines(compiled: Compiled) -> Iterator[str]:

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from xdsl.dialects.func import FuncOp
 
 from hpmoe_ir.compiler import Compiled, compile_module
+from hpmoe_ir.dialects.tile import buffer_bytes
 from hpmoe_ir.directions import backward_values, forward_values
 from hpmoe_ir.execution import build_program
 from hpmoe_ir.frontends.build_layer import layer_module
@@ -166,15 +168,11 @@ def test_recompute(recompute: tuple[str, ...], oracle: Oracle) -> None:
     for x, y in zip(expected, found, strict=True):
         for a, b in zip(x, y, strict=True):
             assert {n: g.tobytes() for n, g in a.items()} == {n: g.tobytes() for n, g in b.items()}
-    from xdsl.dialects.func import FuncOp
-
     function = next(op for op in compiled.modules["moe"].ops if isinstance(op, FuncOp))
     printed = sum(value.bytes for value in saved_values(function))
     program = compiled.kernels[FORWARD].program
     names = {value.name for value in saved_values(function)}
     allocated = [b for b in program.in_space("output") if b.sym_name.data in names]
-    from hpmoe_ir.dialects.tile import buffer_bytes
-
     assert len(allocated) == len(names)
     assert printed == sum(buffer_bytes(b) for b in allocated)
 

@@ -185,3 +185,24 @@ def test_a_damaged_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> 
         main(["run", str(tmp_path / "layer")])
     assert stop.value.code == 1
     assert "checksum: expected 0x" in capsys.readouterr().err
+
+
+def test_sizes_that_would_change_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A graph and a compiled layer have their sizes; other ones are not ignored but refused."""
+    graph, layer = str(tmp_path / "graph.mlir"), str(tmp_path / "layer")
+    for words in (["import", *TINY, "-o", graph], ["compile", graph, "-o", layer]):
+        with pytest.raises(SystemExit) as stop:
+            main(words)
+        assert stop.value.code == 0
+    capsys.readouterr()
+    again = str(tmp_path / "again")
+    in_types = "the sizes of a graph are in its types; use it with --preset"
+    compiled = "the layer is compiled already"
+    assert refused(capsys, "compile", graph, "--tokens", "5", "-o", again).endswith(
+        f"--tokens: {in_types}"
+    )
+    assert refused(capsys, "run", graph, "--dtype", "f16").endswith(f"--dtype: {in_types}")
+    assert refused(capsys, "run", layer, "--ranks", "4").endswith(f"--ranks: {compiled}")
+    assert refused(capsys, "run", layer, "-p", "lower-moe{ahead=1}").endswith(compiled)
