@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from io import StringIO
@@ -25,6 +25,8 @@ from hpmoe_ir.lowering.ascendc import device_source
 from hpmoe_ir.lowering.host_project import project_files
 from hpmoe_ir.lowering.program import LoweredProgram, lowered_program
 from hpmoe_ir.lowering.task_table import task_table
+from hpmoe_ir.passes.convert_comm_to_tile import ConvertCommToTilePass
+from hpmoe_ir.passes.convert_moe_to_comm import ConvertMoeToCommPass
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.level import level_of
 from hpmoe_ir.passes.lower_moe import LowerMoePass
@@ -41,6 +43,14 @@ HOST_DIR = "host"
 
 Progress = Callable[[str], None]
 """Told what begins now."""
+
+
+class PassError(InputError):
+    """A pass, or the lowering to code, refused a module, or left one that does not verify."""
+
+    def __init__(self, pass_name: str, message: str, location: str = ""):
+        super().__init__(message, location)
+        self.pass_name = pass_name
 
 
 @dataclass(frozen=True)
@@ -82,14 +92,16 @@ class Compiled:
 def compile_module(
     ctx: Context,
     module: ModuleOp,
-    lowering: LowerMoePass,
+    lowering: ModulePass | Sequence[ModulePass],
     progress: Progress = lambda _: None,
     down_to: str = "code",
     backward: DeriveBackwardPass | None = None,
 ) -> Compiled:
     """Lowers a module at the `moe` level, to `moe` or `comm` or all the way to code.
 
-    `backward` adds the gradient function before. Raises InputError where a pass refuses it.
+    `lowering` is `lower-moe` or any passes that bring the module to the queue level and, if they
+    like, change it there. `backward` adds the gradient function before. Raises PassError where a
+    pass refuses the module, InputError where the passes end above the queue level.
     """
     found = level_of(module)
     if found is None or found[0] != "moe":
@@ -101,18 +113,25 @@ def compile_module(
     graph = module.clone()
     current = module.clone()
     seconds: dict[str, float] = {}
-    pipeline = str(lowering.pipeline_pass_spec())
+    passes = [lowering] if isinstance(lowering, ModulePass) else list(lowering)
+    pipeline = ",".join(str(p.pipeline_pass_spec()) for p in passes)
     if backward is not None:
         pipeline = f"{backward.pipeline_pass_spec()},{pipeline}"
         _apply(ctx, backward, current, seconds, progress)
     modules = {"moe": current.clone()}
-    for module_pass in lowering.passes():
-        if down_to in modules and down_to in ("moe", "comm"):
+    for module_pass in _single_passes(passes):
+        leaves = isinstance(module_pass, ConvertMoeToCommPass | ConvertCommToTilePass)
+        if leaves and down_to in modules and down_to in ("moe", "comm"):
             return Compiled(graph, modules, {}, pipeline, seconds)
         _apply(ctx, module_pass, current, seconds, progress)
         level = level_of(current)
-        assert level is not None
-        modules[level[0]] = current.clone()
+        if level is not None:
+            modules[level[0]] = current.clone()
+    if missing := [level for level in LEVELS if level not in modules]:
+        raise InputError(
+            f"the passes '{pipeline}' leave out the {missing[0]} level; lower-moe, or the passes "
+            "that it consists of, bring a graph down"
+        )
     start = time.perf_counter()
     progress("lowering")
     try:
@@ -122,9 +141,18 @@ def compile_module(
         }
     except DiagnosticException as e:
         op = e.op if isinstance(e, RefusedError) else current
-        raise InputError(one_line(str(e)), location_of(op)) from e
+        raise PassError("lowering", one_line(str(e)), location_of(op)) from e
     seconds["lowering"] = time.perf_counter() - start
     return Compiled(graph, modules, kernels, pipeline, seconds)
+
+
+def _single_passes(passes: Sequence[ModulePass]) -> Iterator[ModulePass]:
+    """The passes, `lower-moe` as those that it consists of."""
+    for module_pass in passes:
+        if isinstance(module_pass, LowerMoePass):
+            yield from module_pass.passes()
+        else:
+            yield module_pass
 
 
 def _apply(
@@ -140,8 +168,11 @@ def _apply(
         module_pass.apply(ctx, module)
     except DiagnosticException as e:
         op = e.op if isinstance(e, RefusedError) else module
-        raise InputError(one_line(str(e)), location_of(op)) from e
-    verify_module(module, module_pass.name)
+        raise PassError(module_pass.name, one_line(str(e)), location_of(op)) from e
+    try:
+        verify_module(module, module_pass.name)
+    except InputError as e:
+        raise PassError(module_pass.name, e.message, e.location) from e
     seconds[module_pass.name] = time.perf_counter() - start
 
 
@@ -266,6 +297,7 @@ __all__ = [
     "LEVELS",
     "Compiled",
     "CompiledKernel",
+    "PassError",
     "compile_module",
     "manifest",
     "module_text",

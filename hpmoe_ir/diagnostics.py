@@ -16,6 +16,8 @@ class InputError(Exception):
 
     def __init__(self, message: str, location: str = ""):
         super().__init__(f"{location}: error: {message}" if location else f"error: {message}")
+        self.message = message
+        self.location = location
 
 
 class RefusedError(PassFailedException):

@@ -32,6 +32,10 @@ class CapacityError(RuntimeError):
     """The routing would send a rank more rows than its capacity; nothing was sent."""
 
 
+class StatusError(RuntimeError):
+    """Ranks disagree on whether the routing fits."""
+
+
 def run_level(
     level: str,
     compiled: Compiled,
@@ -44,7 +48,7 @@ def run_level(
 
     `launches[n][r]` has an array for each argument. Arrays of rows have as many as there are;
     saved rows may come at their capacity. `executable` is what `build_program` made, for the level
-    `code`. Raises DeviceFault, InterpretationError or CapacityError.
+    `code`. Raises DeviceFault, InterpretationError, CapacityError or StatusError.
     """
     if level in ("moe", "comm"):
         return [_run_graph(level, compiled, function, values) for values in launches]
@@ -163,7 +167,7 @@ def _check_status(status: Sequence[Array]) -> None:
     """Every rank must say the same; raises CapacityError where a rank is over its capacity."""
     words = np.stack([s[:4] for s in status]).astype(np.int64)
     if (words != words[0]).any():
-        raise RuntimeError(f"ranks disagree on the status of the launch: {words.tolist()}")
+        raise StatusError(f"ranks disagree on the status of the launch: {words.tolist()}")
     code, rank, rows, capacity = words[0].tolist()
     if code != STATUS_OK:
         raise CapacityError(

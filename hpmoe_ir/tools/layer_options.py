@@ -8,6 +8,8 @@ from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.universe import Universe
 
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.dtypes import DtypeError, check_dtype
@@ -16,7 +18,6 @@ from hpmoe_ir.frontends.config_file import config_layer
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.layer import LayerConfig, LayerError
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.passes.lower_moe import LowerMoePass
 from hpmoe_ir.source import read_module
 from hpmoe_ir.specs import find, parse_many
 from hpmoe_ir.universe import PASSES
@@ -51,8 +52,8 @@ def add_pipeline_option(parser: argparse.ArgumentParser) -> None:
         "-p",
         "--passes",
         default=DEFAULT_PASSES,
-        metavar="'[derive-backward{...},]lower-moe{...}'",
-        help="the passes with their options, as hpmoe-opt takes them",
+        metavar="'[derive-backward{...},]lower-moe{...}[,PASS...]'",
+        help="the passes with their options, as hpmoe-opt takes them; also those of other packages",
     )
     parser.add_argument(
         "--direction",
@@ -134,20 +135,20 @@ class Pipeline:
     """The passes that bring a graph down."""
 
     backward: DeriveBackwardPass | None
-    lowering: LowerMoePass
+    lowering: tuple[ModulePass, ...]
 
 
 def pipeline_of(args: argparse.Namespace) -> Pipeline:
     """The passes that --passes, --direction and --recompute name. Raises InputError."""
+    known = Universe.get_multiverse().all_passes
     specs = parse_many("passes", args.passes)
-    passes = [find("pass", spec, PASSES, PASSES) for spec in specs]
+    passes = tuple(find("pass", spec, known, PASSES) for spec in specs)
     first = passes[0] if passes else None
     backward = first if isinstance(first, DeriveBackwardPass) else None
-    rest = passes if backward is None else passes[1:]
-    if len(rest) != 1 or not isinstance(rest[0], LowerMoePass):
+    lowering = passes if backward is None else passes[1:]
+    if not lowering:
         raise InputError(
-            "--passes: expected lower-moe with its options, derive-backward before it if wanted, "
-            f"found '{args.passes}'; other pipelines are run by hpmoe-opt"
+            f"--passes: expected lower-moe or the passes that it consists of, found '{args.passes}'"
         )
     recompute = tuple(name for name in args.recompute.split(",") if name)
     if recompute and backward is not None:
@@ -156,4 +157,4 @@ def pipeline_of(args: argparse.Namespace) -> Pipeline:
         backward = DeriveBackwardPass(recompute=recompute)
     elif recompute and backward is None:
         raise InputError("--recompute: there is no backward direction, see --direction")
-    return Pipeline(backward, rest[0])
+    return Pipeline(backward, lowering)

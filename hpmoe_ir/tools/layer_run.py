@@ -1,0 +1,333 @@
+"""One run of a layer on made-up values, in some orders of the cores, compared with a reference."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from xdsl.dialects.func import FuncOp
+from xdsl.utils.exceptions import InterpretationError
+from xdsl.utils.hints import isa
+
+from hpmoe_ir.compiler import Compiled, CompiledKernel, PassError, compile_module, read_compiled
+from hpmoe_ir.diagnostics import InputError
+from hpmoe_ir.dialects.placement import AnyTensor
+from hpmoe_ir.directions import OUTPUT, backward_values, forward_values
+from hpmoe_ir.dtypes import Dtype
+from hpmoe_ir.execution import build_program
+from hpmoe_ir.gradient_tolerance import compare_gradients, gradient_tolerance
+from hpmoe_ir.graph_layer import GraphLayer, graph_layer
+from hpmoe_ir.interpreter.values import Array
+from hpmoe_ir.layer import LayerConfig
+from hpmoe_ir.lowering.task_table import TableError, read_task_table
+from hpmoe_ir.routing import RoutingError, parse_routing, read_routing, received_rows
+from hpmoe_ir.run_levels import CapacityError, StatusError, Values, explain, run_level
+from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
+from hpmoe_ir.runtime.cpu_model import DeviceFault
+from hpmoe_ir.source import make_context
+from hpmoe_ir.tolerance import Comparison, compare, tolerance
+from hpmoe_ir.tools.layer_options import (
+    DEFAULT_PASSES,
+    graph_of,
+    pipeline_of,
+    refuse_sizes,
+    token_counts,
+)
+from hpmoe_ir.tools.progress import Progress
+from hpmoe_ir.tools.reference import Reference
+from hpmoe_ir.tools.run_failure import RunFailure
+from hpmoe_ir.tools.run_orders import orders_line, orders_of
+from hpmoe_ir.tools.summary import compiled_lines, layer_line
+from hpmoe_ir.values import LayerValues, make_values
+
+Say = Callable[[str], None]
+"""Told a line for people."""
+
+
+@dataclass(frozen=True)
+class _FirstWrongTask:
+    """What it takes to find the task that made a result wrong."""
+
+    kernel: CompiledKernel
+    dtype: Dtype
+    launches: Sequence[Sequence[Values]]
+    executable: Path
+
+    def find(self, launch: int, seed: int) -> str:
+        """The first wrong task of a launch, empty if there is none."""
+        return explain(self.kernel, self.dtype, self.launches[: launch + 1], seed, self.executable)
+
+
+class LayerRun:
+    """A run as the options of `hpmoe run` describe it."""
+
+    def __init__(
+        self, args: argparse.Namespace, reference: Reference, progress: Progress, say: Say
+    ) -> None:
+        self.args = args
+        self.reference = reference
+        self.progress = progress
+        self.say = say
+        self.orders = orders_of(args)
+        self.look: _FirstWrongTask | None = None
+
+    def run(self) -> None:
+        """Runs all that was asked for.
+
+        Raises RunFailure for the first thing that goes wrong, InputError for what can't be run.
+        """
+        args = self.args
+        try:
+            compiled = self._compiled()
+        except PassError as e:
+            raise RunFailure(f"refused by {e.pass_name}", e.message) from e
+        layer = graph_layer(compiled.graph)
+        forward, *backward = compiled.functions
+        if args.direction != "forward" and not backward:
+            raise InputError(
+                "there is no backward direction; compile the graph with --direction both"
+            )
+        launches = self._values(layer.config)
+        self.say(layer_line(layer.config))
+        self.say(self._routing_line(launches))
+        if len(self.orders) > 1 and args.order_seed is None:
+            self.say(orders_line(self.orders, args.seed))
+        for line in compiled_lines(compiled):
+            self.say(line)
+        values = [forward_values(v) for v in launches]
+        results = self._run_function(compiled, forward, layer.config.dtype, values)
+        if args.check and args.direction != "backward":
+            self._check_forward(compiled, layer, launches, results)
+        if args.direction == "forward":
+            return
+        given = [backward_values(v, r) for v, r in zip(launches, results, strict=True)]
+        for by_rank in given:
+            for by_name in by_rank:
+                by_name.update(_accumulators(compiled, backward[0]))
+        gradients = self._run_function(compiled, backward[0], layer.config.dtype, given)
+        if args.check:
+            self._check_backward(layer, launches, gradients, backward[0])
+
+    def _compiled(self) -> Compiled:
+        ctx = make_context()
+        args = self.args
+        if args.preset is None and args.graph is not None and Path(args.graph).is_dir():
+            refuse_sizes(args, "the layer is compiled already")
+            if args.passes != DEFAULT_PASSES or args.recompute:
+                raise InputError("--passes, --recompute: the layer is compiled already")
+            compiled, changed = read_compiled(ctx, Path(args.graph))
+            for name in changed:
+                self.progress.clear()
+                print(f"note: {name} was changed since it was compiled", file=sys.stderr)
+            return compiled
+        pipeline = pipeline_of(args)
+        return compile_module(
+            ctx,
+            graph_of(ctx, args),
+            pipeline.lowering,
+            self.progress,
+            args.level,
+            pipeline.backward,
+        )
+
+    def _values(self, config: LayerConfig) -> list[LayerValues]:
+        args = self.args
+        try:
+            routing = parse_routing(args.routing)
+            counts = token_counts(args)
+            if routing.path is not None and counts is None:
+                counts = [len(r.ids) for r in read_routing(routing.path, config, args.seed)]
+            if counts is None:
+                counts = [config.tokens]
+            if len(counts) == 1:
+                counts *= config.ranks
+            numbers = range(1, args.launches + 1)
+            return [make_values(config, counts, routing, args.seed, n) for n in numbers]
+        except RoutingError as e:
+            raise InputError(str(e)) from e
+
+    def _routing_line(self, launches: Sequence[LayerValues]) -> str:
+        values = launches[0]
+        rows = received_rows(values.config, [r.ids for r in values.routing])
+        mean = sum(rows) / len(rows)
+        skew = f", imbalance {max(rows) / mean:.2f}" if mean else ""
+        tokens = ", ".join(str(t) for t in values.tokens)
+        return (
+            f"{'routing':<9} {self.args.routing}, seed {self.args.seed}: {tokens} tokens, "
+            f"{min(rows)} to {max(rows)} rows a rank{skew}"
+        )
+
+    def _run_function(
+        self,
+        compiled: Compiled,
+        function: str,
+        dtype: Dtype,
+        launches: Sequence[Sequence[Values]],
+    ) -> list[list[dict[str, Array]]]:
+        """The results of a function for each launch and rank, the same in all orders."""
+        args = self.args
+        executable = self._build(compiled, function, dtype, launches)
+        first: list[list[dict[str, Array]]] | None = None
+        for i, seed in enumerate(self.orders, start=1):
+            self.progress(f"@{function}: order {i} of {len(self.orders)}, seed {seed}")
+            try:
+                found = run_level(args.level, compiled, function, launches, seed, executable)
+            except CapacityError as e:
+                raise InputError(str(e)) from e
+            except (DeviceFault, InterpretationError, StatusError) as e:
+                message = f"@{function}: order with seed {seed}: {e}"
+                raise RunFailure(_kind(e), message, function=function, orders=[seed]) from e
+            if first is None:
+                first = found
+            self._compare_bits(function, first, found, seed)
+        assert first is not None
+        same = ", the same bits in each" if len(self.orders) > 1 else ""
+        self.say(
+            f"{'run':<9} @{function} at the level {args.level}: {args.launches} launches, "
+            f"{len(self.orders)} orders{same}"
+        )
+        return first
+
+    def _build(
+        self,
+        compiled: Compiled,
+        function: str,
+        dtype: Dtype,
+        launches: Sequence[Sequence[Values]],
+    ) -> Path | None:
+        """The executable for the level code."""
+        self.look = None
+        if self.args.level != "code":
+            return None
+        kernel = compiled.kernels[function]
+        try:
+            read_task_table(kernel.table)
+            self.progress(f"building @{function} for the CPU model")
+            executable = build_program(kernel.program, kernel.source)
+        except TableError as e:
+            raise InputError(f"table of @{function}: {e}") from e
+        except CompilerMissing as e:
+            raise InputError(str(e)) from e
+        except CompileError as e:
+            raise RunFailure("compiler", str(e), function=function) from e
+        self.look = _FirstWrongTask(kernel, dtype, launches, executable)
+        return executable
+
+    def _compare_bits(
+        self,
+        function: str,
+        first: Sequence[Sequence[Values]],
+        found: Sequence[Sequence[Values]],
+        seed: int,
+    ) -> None:
+        for launch, (a, b) in enumerate(zip(first, found, strict=True)):
+            for rank, (x, y) in enumerate(zip(a, b, strict=True)):
+                other = [name for name in x if x[name].tobytes() != y[name].tobytes()]
+                if other:
+                    why = self._first_wrong_task(launch, seed)
+                    why = why or self._first_wrong_task(launch, self.orders[0])
+                    raise RunFailure(
+                        "bits",
+                        f"@{function}: order with seed {seed}: launch {launch + 1}: {other[0]} of "
+                        f"rank {rank} has other bits than with seed {self.orders[0]}{why}",
+                        function=function,
+                        orders=[self.orders[0], seed],
+                    )
+
+    def _first_wrong_task(self, launch: int, seed: int) -> str:
+        """A further line for a message about a wrong result of the generated code."""
+        if self.look is None:
+            return ""
+        self.progress("looking for the first wrong task")
+        why = self.look.find(launch, seed)
+        return f"\n  {why}" if why else ""
+
+    def _check_forward(
+        self,
+        compiled: Compiled,
+        layer: GraphLayer,
+        launches: Sequence[LayerValues],
+        results: Sequence[Sequence[Values]],
+    ) -> None:
+        self.progress("computing the reference")
+        function = compiled.functions[0]
+        if layer.is_textbook:
+            references = self.reference.outputs(launches)
+            name = self.reference.name
+        else:
+            self.progress.clear()
+            print(
+                "note: the graph is not a plain expert layer; the reference is its own run at the "
+                "moe level in NumPy",
+                file=sys.stderr,
+            )
+            name = "NumPy at the moe level"
+            values = [forward_values(v) for v in launches]
+            found = run_level("moe", compiled, function, values)
+            references = [[by_name[OUTPUT] for by_name in launch] for launch in found]
+        comparisons = [
+            compare([by_name[OUTPUT] for by_name in result], reference, tolerance(v))
+            for v, reference, result in zip(launches, references, results, strict=True)
+        ]
+        self._report("check", comparisons, name, function)
+
+    def _check_backward(
+        self,
+        layer: GraphLayer,
+        launches: Sequence[LayerValues],
+        gradients: Sequence[Sequence[Values]],
+        function: str,
+    ) -> None:
+        if not layer.is_textbook:
+            raise InputError(
+                "--check: the graph is not a plain expert layer, its gradients have no reference"
+            )
+        self.progress("computing the reference")
+        references = self.reference.gradients(launches)
+        comparisons = [
+            compare_gradients(found, reference, gradient_tolerance(v))
+            for v, reference, found in zip(launches, references, gradients, strict=True)
+        ]
+        self._report("gradients", comparisons, self.reference.name, function)
+
+    def _report(
+        self, what: str, comparisons: Sequence[Comparison], name: str, function: str
+    ) -> None:
+        """Says how the launches compare, or raises RunFailure for the first that fails."""
+        for launch, result in enumerate(comparisons):
+            if not result.passed:
+                seed = self.orders[0]
+                why = self._first_wrong_task(launch, seed)
+                raise RunFailure(
+                    what,
+                    f"{what} failed: launch {launch + 1}: {result}, against {name}{why}",
+                    function=function,
+                    orders=[seed],
+                )
+        worst = max(comparisons, key=lambda c: c.largest_ratio)
+        self.say(f"{what:<9} passed against {name}: {worst}")
+
+
+def _kind(error: Exception) -> str:
+    match error:
+        case DeviceFault():
+            return error.kind
+        case StatusError():
+            return "status"
+        case _:
+            return "deadlock" if str(error).startswith("deadlock") else "interpreter"
+
+
+def _accumulators(compiled: Compiled, function: str) -> dict[str, Array]:
+    """Accumulators of weight gradients, at 0, where the function has any."""
+    found: dict[str, Array] = {}
+    for op in compiled.modules["moe"].ops:
+        if isinstance(op, FuncOp) and op.sym_name.data == function:
+            for arg in op.args:
+                if (arg.name_hint or "").endswith("_acc") and isa(arg.type, AnyTensor):
+                    found[arg.name_hint or ""] = np.zeros(arg.type.get_shape(), np.float32)
+    return found

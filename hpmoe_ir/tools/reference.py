@@ -1,0 +1,55 @@
+"""What results of a run are compared with: MindSpore, started once for all runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+from typing_extensions import TypeVar
+
+from hpmoe_ir.diagnostics import InputError, one_line
+from hpmoe_ir.dtypes import FloatArray
+from hpmoe_ir.oracle import Oracle, OracleError
+from hpmoe_ir.values import LayerValues
+
+T = TypeVar("T")
+
+
+class Reference:
+    """References of a plain expert layer; used in a `with` statement."""
+
+    def __init__(self) -> None:
+        self._oracle = Oracle()
+
+    @property
+    def name(self) -> str:
+        """Who computed them, once there were any."""
+        return f"MindSpore {self._oracle.version}"
+
+    def outputs(self, launches: Sequence[LayerValues]) -> list[list[FloatArray]]:
+        """The outputs of each launch and rank. Raises InputError where MindSpore fails."""
+        return self._each(self._oracle.layer, launches)
+
+    def gradients(self, launches: Sequence[LayerValues]) -> list[list[dict[str, FloatArray]]]:
+        """The gradients of each launch and rank. Raises InputError where MindSpore fails."""
+        return self._each(self._oracle.gradients, launches)
+
+    def _each(
+        self, compute: Callable[[LayerValues], T], launches: Sequence[LayerValues]
+    ) -> list[T]:
+        try:
+            return [compute(values) for values in launches]
+        except OracleError as e:
+            raise InputError(one_line(str(e))) from e
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self._oracle.close()

@@ -1,0 +1,59 @@
+"""The orders of the cores that a run tries, each named by a seed."""
+
+from __future__ import annotations
+
+import argparse
+import random
+
+from hpmoe_ir.diagnostics import InputError
+
+SHOWN = 8
+"""Seeds that a line shows."""
+
+
+def order_seeds(seed: int, count: int) -> list[int]:
+    """Seeds of `count` different orders: `seed` itself, then numbers below 2**31 drawn from it.
+
+    The first of many are those of few: seed S has the same second order in every run.
+    """
+    drawn = random.Random(f"orders of {seed}")
+    seeds = {seed: None}
+    while len(seeds) < count:
+        seeds[drawn.getrandbits(31)] = None
+    return list(seeds)
+
+
+def orders_of(args: argparse.Namespace) -> list[int]:
+    """Seeds of the orders that --order-seed or --seed and --interleavings name.
+
+    Raises InputError for what is no list of seeds, and for several orders at a level that has one.
+    """
+    if args.interleavings < 1:
+        raise InputError(f"--interleavings: expected at least 1, found {args.interleavings}")
+    if args.order_seed is None:
+        seeds = order_seeds(args.seed, args.interleavings)
+    elif args.interleavings != 1:
+        raise InputError("--interleavings: --order-seed names the orders already")
+    else:
+        try:
+            seeds = [int(part) for part in args.order_seed.split(",")]
+        except ValueError as e:
+            raise InputError(
+                f"--order-seed: expected seeds separated by commas, found '{args.order_seed}'"
+            ) from e
+    if min(seeds) < 0:
+        raise InputError(f"--seed, --order-seed: expected 0 or more, found {min(seeds)}")
+    if args.level in ("moe", "comm") and (len(seeds) > 1 or args.order_seed is not None):
+        option = "--order-seed" if args.order_seed is not None else "--interleavings"
+        raise InputError(
+            f"{option}: the level {args.level} is run operation by operation, in one order; "
+            "tile, queue and code have more"
+        )
+    return seeds
+
+
+def orders_line(seeds: list[int], seed: int) -> str:
+    """One line that says which orders are tried."""
+    shown = ", ".join(str(s) for s in seeds[:SHOWN])
+    more = f" and {len(seeds) - SHOWN} more" if len(seeds) > SHOWN else ""
+    return f"{'orders':<9} {len(seeds)} from --seed {seed}: {shown}{more}"
