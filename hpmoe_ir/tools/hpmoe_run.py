@@ -8,6 +8,9 @@ from functools import partial
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.tools.layer_options import add_pipeline_option, add_size_options
 
+SHRINK_RUNS = 200
+"""Most runs of --shrink, unless told otherwise."""
+
 RUN_LEVELS = ("moe", "comm", "tile", "queue", "code")
 
 
@@ -45,6 +48,12 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="try these orders instead; values and routing stay those of --seed",
     )
     parser.add_argument("--check", action="store_true", help="compare with MindSpore")
+    parser.add_argument(
+        "--shrink", action="store_true", help="where the run fails, find a smaller one that does"
+    )
+    parser.add_argument(
+        "--shrink-runs", type=int, default=SHRINK_RUNS, metavar="N", help="most runs of --shrink"
+    )
     add_pipeline_option(parser)
     add_size_options(parser)
     parser.set_defaults(run=partial(run, parser))
@@ -57,9 +66,17 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     from hpmoe_ir.tools.progress import Progress
     from hpmoe_ir.tools.reference import Reference
     from hpmoe_ir.tools.run_failure import RunFailure
+    from hpmoe_ir.tools.shrink_run import ShrinkRun
 
-    if args.launches < 1:
-        raise InputError(f"--launches: expected at least 1, found {args.launches}")
+    for name in ("launches", "shrink_runs"):
+        if getattr(args, name) < 1:
+            option = name.replace("_", "-")
+            raise InputError(f"--{option}: expected at least 1, found {getattr(args, name)}")
+
+    def command(options: argparse.Namespace) -> str:
+        return command_line(
+            parser._actions, changed(options, shrink=False, shrink_runs=SHRINK_RUNS)
+        )
 
     with Progress() as progress, Reference() as reference:
 
@@ -67,6 +84,8 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
             progress.clear()
             print(line, flush=True)
 
+        if args.shrink:
+            return ShrinkRun(args, command, reference, progress, say).run()
         layer_run = LayerRun(args, reference, progress, say)
         try:
             layer_run.run()
@@ -74,7 +93,6 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
             if len(layer_run.orders) == 1 or not failure.orders:
                 raise
             seeds = ",".join(str(seed) for seed in failure.orders)
-            again = changed(args, interleavings=1, order_seed=seeds)
-            actions = parser._actions
-            raise failure.with_more(f"run it alone: {command_line(actions, again)}") from failure
+            alone = changed(args, interleavings=1, order_seed=seeds)
+            raise failure.with_more(f"run it alone: {command(alone)}") from failure
     return 0

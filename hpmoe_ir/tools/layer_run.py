@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +21,7 @@ from hpmoe_ir.execution import build_program
 from hpmoe_ir.gradient_tolerance import compare_gradients, gradient_tolerance
 from hpmoe_ir.graph_layer import GraphLayer, graph_layer
 from hpmoe_ir.interpreter.values import Array
-from hpmoe_ir.layer import LayerConfig
 from hpmoe_ir.lowering.task_table import TableError, read_task_table
-from hpmoe_ir.routing import RoutingError, parse_routing, read_routing, received_rows
 from hpmoe_ir.run_levels import CapacityError, StatusError, Values, explain, run_level
 from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
 from hpmoe_ir.runtime.cpu_model import DeviceFault
@@ -35,14 +32,14 @@ from hpmoe_ir.tools.layer_options import (
     graph_of,
     pipeline_of,
     refuse_sizes,
-    token_counts,
 )
 from hpmoe_ir.tools.progress import Progress
 from hpmoe_ir.tools.reference import Reference
 from hpmoe_ir.tools.run_failure import RunFailure
 from hpmoe_ir.tools.run_orders import orders_line, orders_of
+from hpmoe_ir.tools.run_values import routing_line, values_of
 from hpmoe_ir.tools.summary import compiled_lines, layer_line
-from hpmoe_ir.values import LayerValues, make_values
+from hpmoe_ir.values import LayerValues
 
 Say = Callable[[str], None]
 """Told a line for people."""
@@ -91,9 +88,9 @@ class LayerRun:
             raise InputError(
                 "there is no backward direction; compile the graph with --direction both"
             )
-        launches = self._values(layer.config)
+        launches = values_of(args, layer.config)
         self.say(layer_line(layer.config))
-        self.say(self._routing_line(launches))
+        self.say(routing_line(args, launches))
         if len(self.orders) > 1 and args.order_seed is None:
             self.say(orders_line(self.orders, args.seed))
         for line in compiled_lines(compiled):
@@ -121,8 +118,7 @@ class LayerRun:
                 raise InputError("--passes, --recompute: the layer is compiled already")
             compiled, changed = read_compiled(ctx, Path(args.graph))
             for name in changed:
-                self.progress.clear()
-                print(f"note: {name} was changed since it was compiled", file=sys.stderr)
+                self.progress.note(f"{name} was changed since it was compiled")
             return compiled
         pipeline = pipeline_of(args)
         return compile_module(
@@ -132,33 +128,6 @@ class LayerRun:
             self.progress,
             args.level,
             pipeline.backward,
-        )
-
-    def _values(self, config: LayerConfig) -> list[LayerValues]:
-        args = self.args
-        try:
-            routing = parse_routing(args.routing)
-            counts = token_counts(args)
-            if routing.path is not None and counts is None:
-                counts = [len(r.ids) for r in read_routing(routing.path, config, args.seed)]
-            if counts is None:
-                counts = [config.tokens]
-            if len(counts) == 1:
-                counts *= config.ranks
-            numbers = range(1, args.launches + 1)
-            return [make_values(config, counts, routing, args.seed, n) for n in numbers]
-        except RoutingError as e:
-            raise InputError(str(e)) from e
-
-    def _routing_line(self, launches: Sequence[LayerValues]) -> str:
-        values = launches[0]
-        rows = received_rows(values.config, [r.ids for r in values.routing])
-        mean = sum(rows) / len(rows)
-        skew = f", imbalance {max(rows) / mean:.2f}" if mean else ""
-        tokens = ", ".join(str(t) for t in values.tokens)
-        return (
-            f"{'routing':<9} {self.args.routing}, seed {self.args.seed}: {tokens} tokens, "
-            f"{min(rows)} to {max(rows)} rows a rank{skew}"
         )
 
     def _run_function(
@@ -259,11 +228,9 @@ class LayerRun:
             references = self.reference.outputs(launches)
             name = self.reference.name
         else:
-            self.progress.clear()
-            print(
-                "note: the graph is not a plain expert layer; the reference is its own run at the "
-                "moe level in NumPy",
-                file=sys.stderr,
+            self.progress.note(
+                "the graph is not a plain expert layer; the reference is its own run at the moe "
+                "level in NumPy"
             )
             name = "NumPy at the moe level"
             values = [forward_values(v) for v in launches]

@@ -13,11 +13,14 @@ class Progress:
     def __init__(self) -> None:
         self._width = 0
         self._on = sys.stderr.isatty()
+        self._noted: set[str] = set()
+        self.prefix = ""
+        """Comes before each text."""
 
     def __call__(self, text: str) -> None:
         """Shows `text` in place of what was shown before."""
         if self._on:
-            line = text[:79]
+            line = (self.prefix + text)[:79]
             sys.stderr.write("\r" + line.ljust(self._width))
             sys.stderr.flush()
             self._width = len(line)
@@ -28,6 +31,13 @@ class Progress:
             sys.stderr.write("\r" + " " * self._width + "\r")
             sys.stderr.flush()
             self._width = 0
+
+    def note(self, text: str) -> None:
+        """Says something that stays, once."""
+        if text not in self._noted:
+            self._noted.add(text)
+            self.clear()
+            print(f"note: {text}", file=sys.stderr)
 
     def __enter__(self) -> Self:
         return self

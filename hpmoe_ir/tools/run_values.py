@@ -1,0 +1,52 @@
+"""The made-up values that `hpmoe run` runs a layer on."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from hpmoe_ir.diagnostics import InputError
+from hpmoe_ir.layer import LayerConfig
+from hpmoe_ir.routing import RoutingError, parse_routing, read_routing, received_rows
+from hpmoe_ir.tools.layer_options import token_counts
+from hpmoe_ir.values import LayerValues, make_values
+
+
+def rank_tokens(args: argparse.Namespace, config: LayerConfig) -> list[int]:
+    """Tokens of each rank: those of --tokens, of the routing file, or the layer's.
+
+    Raises InputError for a routing that can't be read.
+    """
+    try:
+        routing = parse_routing(args.routing)
+        counts = token_counts(args)
+        if routing.path is not None and counts is None:
+            counts = [len(r.ids) for r in read_routing(routing.path, config, args.seed)]
+    except RoutingError as e:
+        raise InputError(str(e)) from e
+    counts = counts or [config.tokens]
+    return counts * config.ranks if len(counts) == 1 else counts
+
+
+def values_of(args: argparse.Namespace, config: LayerConfig) -> list[LayerValues]:
+    """The values of each launch. Raises InputError for a routing that the layer can't take."""
+    counts = rank_tokens(args, config)
+    try:
+        routing = parse_routing(args.routing)
+        numbers = range(1, args.launches + 1)
+        return [make_values(config, counts, routing, args.seed, n) for n in numbers]
+    except RoutingError as e:
+        raise InputError(str(e)) from e
+
+
+def routing_line(args: argparse.Namespace, launches: Sequence[LayerValues]) -> str:
+    """One line about the routing of the first launch."""
+    values = launches[0]
+    rows = received_rows(values.config, [r.ids for r in values.routing])
+    mean = sum(rows) / len(rows)
+    skew = f", imbalance {max(rows) / mean:.2f}" if mean else ""
+    tokens = ", ".join(str(t) for t in values.tokens)
+    return (
+        f"{'routing':<9} {args.routing}, seed {args.seed}: {tokens} tokens, "
+        f"{min(rows)} to {max(rows)} rows a rank{skew}"
+    )

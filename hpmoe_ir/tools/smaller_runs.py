@@ -1,0 +1,200 @@
+"""What is smaller than a run: the directions in which `hpmoe run --shrink` goes.
+
+A preset has all sizes to give; a graph has its sizes in its types and a compiled directory its
+passes too, so that only launches, tokens, routing and direction are left.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+from xdsl.utils.arg_spec import ArgSpec
+
+from hpmoe_ir.compiler import GRAPH_FILE
+from hpmoe_ir.graph_layer import graph_layer
+from hpmoe_ir.layer import MATRIX_BLOCK, LayerConfig
+from hpmoe_ir.shrink import smaller_numbers
+from hpmoe_ir.source import make_context, read_module
+from hpmoe_ir.specs import parse_many
+from hpmoe_ir.tools.command_line import changed
+from hpmoe_ir.tools.layer_options import DEFAULT_PASSES, layer_of
+from hpmoe_ir.tools.run_failure import RunFailure
+from hpmoe_ir.tools.run_values import rank_tokens
+
+Args: TypeAlias = argparse.Namespace
+Direction: TypeAlias = Callable[[Args], Iterable[Args]]
+
+LEAPS = ((1, 1, 1), (2, 1, 1), (2, 2, 2))
+"""Ranks, experts of a rank and tokens that are tried first."""
+
+
+def layer_config(args: Args) -> LayerConfig:
+    """The layer that a run is of. Raises InputError."""
+    if args.preset is not None:
+        return layer_of(args)
+    path = Path(args.graph)
+    return graph_layer(
+        read_module(make_context(), path / GRAPH_FILE if path.is_dir() else path)
+    ).config
+
+
+def directions_of(args: Args, failure: RunFailure) -> list[Direction]:
+    """How a run that failed so may be made smaller, the most telling first."""
+    least: list[Direction] = [
+        lambda a: _without_check(a, failure),
+        lambda a: _one_direction(a, failure),
+        _fewer_launches,
+    ]
+    if args.preset is not None:
+        least += [_leaps, _fewer_ranks, _fewer_experts, _smaller_top_k]
+    least += [_plain_routing, _fewer_tokens]
+    if args.preset is not None:
+        least += [_narrower, _plain_sizes]
+    if args.preset is not None or not Path(args.graph).is_dir():
+        least += [_fewer_passes]
+    return [*least, _plain_seed]
+
+
+def fixed_sizes(args: Args) -> str:
+    """A note on what can't be made smaller; empty for a preset."""
+    if args.preset is not None:
+        return ""
+    if Path(args.graph).is_dir():
+        return "the layer is compiled already: only launches, tokens and routing become smaller"
+    return (
+        "the sizes of a graph are in its types: only launches, tokens, routing and options of "
+        "passes become smaller"
+    )
+
+
+def _without_check(args: Args, failure: RunFailure) -> Iterator[Args]:
+    if args.check and failure.kind not in ("check", "gradients"):
+        yield changed(args, check=False)
+
+
+def _one_direction(args: Args, failure: RunFailure) -> Iterator[Args]:
+    """Where the forward function fails the other is not needed; the other way round it is run."""
+    if args.direction == "forward":
+        return
+    if not failure.function.endswith("_backward"):
+        yield changed(args, direction="forward", recompute="")
+    if args.direction == "both":
+        yield changed(args, direction="backward")
+
+
+def _fewer_launches(args: Args) -> Iterator[Args]:
+    for n in smaller_numbers(args.launches, 1):
+        yield changed(args, launches=n)
+
+
+def _sized(args: Args, ranks: int, local: int, top_k: int, tokens: list[int]) -> Args:
+    """A run with other sizes; the number of experts of a token at most what there are."""
+    experts = ranks * local
+    return changed(
+        args,
+        ranks=ranks,
+        experts=experts,
+        top_k=min(top_k, experts),
+        tokens=_token_text(tokens),
+        capacity=None,
+    )
+
+
+def _token_text(tokens: list[int]) -> str:
+    same = len(set(tokens)) == 1
+    return str(tokens[0]) if same else ",".join(str(t) for t in tokens)
+
+
+def _leaps(args: Args) -> Iterator[Args]:
+    config = layer_config(args)
+    for ranks, local, tokens in LEAPS:
+        if ranks <= config.ranks and local <= config.local_experts and tokens <= config.tokens:
+            smallest = changed(
+                args, routing="uniform", hidden=MATRIX_BLOCK, width=MATRIX_BLOCK, launches=1
+            )
+            yield _sized(smallest, ranks, local, 1, [tokens] * ranks)
+
+
+def _fewer_ranks(args: Args) -> Iterator[Args]:
+    config = layer_config(args)
+    tokens = rank_tokens(args, config)
+    for ranks in smaller_numbers(config.ranks, 1):
+        kept = tokens[:ranks] if any(tokens[:ranks]) else [max(tokens)] * ranks
+        yield _sized(args, ranks, config.local_experts, config.top_k, kept)
+        if config.experts % ranks == 0:
+            yield _sized(args, ranks, config.experts // ranks, config.top_k, kept)
+
+
+def _fewer_experts(args: Args) -> Iterator[Args]:
+    config = layer_config(args)
+    for local in smaller_numbers(config.local_experts, 1):
+        yield _sized(args, config.ranks, local, config.top_k, rank_tokens(args, config))
+
+
+def _smaller_top_k(args: Args) -> Iterator[Args]:
+    config = layer_config(args)
+    for top_k in smaller_numbers(config.top_k, 1):
+        yield changed(args, top_k=top_k, capacity=None)
+
+
+def _plain_routing(args: Args) -> Iterator[Args]:
+    if args.routing != "uniform":
+        tokens = rank_tokens(args, layer_config(args))
+        yield changed(args, routing="uniform", tokens=_token_text(tokens))
+
+
+def _fewer_tokens(args: Args) -> Iterator[Args]:
+    tokens = rank_tokens(args, layer_config(args))
+    for most in smaller_numbers(max(tokens), 1):
+        yield changed(args, tokens=_token_text([min(t, most) for t in tokens]))
+    for rank, own in enumerate(tokens):
+        for n in smaller_numbers(own, 0):
+            fewer = [*tokens[:rank], n, *tokens[rank + 1 :]]
+            if any(fewer):
+                yield changed(args, tokens=_token_text(fewer))
+
+
+def _narrower(args: Args) -> Iterator[Args]:
+    config = layer_config(args)
+    for hidden in smaller_numbers(config.hidden, MATRIX_BLOCK, MATRIX_BLOCK):
+        yield changed(args, hidden=hidden)
+    for width in smaller_numbers(config.width, MATRIX_BLOCK, MATRIX_BLOCK):
+        yield changed(args, width=width)
+
+
+def _plain_sizes(args: Args) -> Iterator[Args]:
+    for name in ("capacity", "dtype"):
+        if getattr(args, name) is not None:
+            yield changed(args, **{name: None})
+
+
+def _fewer_passes(args: Args) -> Iterator[Args]:
+    """Without a pass, without the options of one, with smaller numbers in them."""
+    specs = parse_many("passes", args.passes)
+    for i, spec in enumerate(specs):
+        before, after = specs[:i], specs[i + 1 :]
+        if spec.name != DEFAULT_PASSES and len(specs) > 1:
+            yield _with_passes(args, [*before, *after])
+        if spec.parameters:
+            yield _with_passes(args, [*before, ArgSpec(spec.name, {}), *after])
+        for option, values in spec.parameters.items():
+            others = {k: v for k, v in spec.parameters.items() if k != option}
+            yield _with_passes(args, [*before, ArgSpec(spec.name, others), *after])
+            if len(values) == 1 and isinstance(values[0], int) and not isinstance(values[0], bool):
+                for n in smaller_numbers(values[0], 1):
+                    less = {**spec.parameters, option: (n,)}
+                    yield _with_passes(args, [*before, ArgSpec(spec.name, less), *after])
+    if args.recompute:
+        yield changed(args, recompute="")
+
+
+def _with_passes(args: Args, specs: Iterable[ArgSpec]) -> Args:
+    return changed(args, passes=",".join(str(spec) for spec in specs))
+
+
+def _plain_seed(args: Args) -> Iterator[Args]:
+    if args.seed != 0:
+        yield changed(args, seed=0)
