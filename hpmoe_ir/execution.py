@@ -63,11 +63,13 @@ def run_program(
     launches: Sequence[Sequence[RankInputs]],
     seed: int = 0,
     read_back: tuple[str, ...] = (),
+    late: Sequence[int] = (),
 ) -> list[list[dict[str, Raw]]]:
     """Outputs of `launches[n][r]` in the same order: raw arrays by output buffer.
 
     `read_back` adds the bytes of the workspace or the windows as the launch left them. Token rows
-    of an output are as many as the rank brings. Raises DeviceFault with the tasks' names where the
+    of an output are as many as the rank brings. Ranks in `late` go on only while no
+    other can. Raises DeviceFault with the tasks' names where the
     run fails, ExecutionError where inputs do not fit.
     """
     runs = [
@@ -85,6 +87,7 @@ def run_program(
             blocks=program.orders["aic"].core_count,
             machine=program.machine,
             seed=seed,
+            late=late,
             read_back=read_back,
         )
     except DeviceFault as fault:

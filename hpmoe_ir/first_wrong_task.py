@@ -34,6 +34,7 @@ def first_wrong_task(
     floats: Sequence[Sequence[Mapping[str, np.ndarray[Any, Any]]]],
     seed: int,
     executable: Path,
+    late: Sequence[int] = (),
 ) -> str:
     """Names the first task whose writes in the last launch differ from what they should be.
 
@@ -45,7 +46,13 @@ def first_wrong_task(
     for values in floats:
         expected.launch(values)
     results = run_program(
-        program, executable, kernel.table, inputs, seed, read_back=("workspace", "windows")
+        program,
+        executable,
+        kernel.table,
+        inputs,
+        seed,
+        read_back=("workspace", "windows"),
+        late=late,
     )[-1]
     found = [
         _found_memory(memory, results[rank], dtype) for rank, memory in enumerate(expected.memory)

@@ -43,12 +43,14 @@ def run_level(
     launches: Sequence[Sequence[Values]],
     seed: int = 0,
     executable: Path | None = None,
+    late: Sequence[int] = (),
 ) -> list[list[dict[str, Array]]]:
     """Results of `function` for each launch and rank, by name.
 
     `launches[n][r]` has an array for each argument. Arrays of rows have as many as there are;
     saved rows may come at their capacity. `executable` is what `build_program` made, for the level
-    `code`. Raises DeviceFault, InterpretationError, CapacityError or StatusError.
+    `code`; ranks in `late` go on there only while no other can. Raises DeviceFault,
+    InterpretationError, CapacityError or StatusError.
     """
     if level in ("moe", "comm"):
         return [_run_graph(level, compiled, function, values) for values in launches]
@@ -58,7 +60,7 @@ def run_level(
     assert level == "code", f"no level {level}"
     assert executable is not None
     inputs = [[rank_inputs(kernel, values) for values in launch] for launch in launches]
-    results = run_program(kernel.program, executable, kernel.table, inputs, seed)
+    results = run_program(kernel.program, executable, kernel.table, inputs, seed, late=late)
     return [_results(kernel, outputs) for outputs in results]
 
 
@@ -68,10 +70,11 @@ def explain(
     launches: Sequence[Sequence[Values]],
     seed: int,
     executable: Path,
+    late: Sequence[int] = (),
 ) -> str:
     """The first task of the last launch that the generated code got wrong; empty if none."""
     inputs = [[rank_inputs(kernel, values) for values in launch] for launch in launches]
-    return first_wrong_task(kernel, dtype, inputs, launches, seed, executable)
+    return first_wrong_task(kernel, dtype, inputs, launches, seed, executable, late)
 
 
 def rank_inputs(kernel: CompiledKernel, values: Values) -> RankInputs:

@@ -224,6 +224,7 @@ def execute(
     blocks: int,
     machine: Machine,
     seed: int = 0,
+    late: Sequence[int] = (),
     read_back: tuple[str, ...] = (),
     steps: int = 1_000_000_000,
     seconds: int = 600,
@@ -236,6 +237,7 @@ def execute(
     is so again before each launch unless symmetric; contents (for all ranks, or a list with one for
     each) are read-only unless symmetric. read_back: names of it that are wanted with the outputs.
     blocks: AIC workers; twice as many AIV workers. seed: the order in which cores take turns.
+    late: ranks whose cores take turns only while no core of another rank can go on.
     steps: API calls, seconds: time, after which the run ends with a fault.
     Raises DeviceFault; ValueError where names and sizes do not fit the entry.
     """
@@ -245,12 +247,16 @@ def execute(
     ranks = len(launches[0])
     if any(len(launch) != ranks for launch in launches):
         raise ValueError("every launch needs an entry for every rank")
+    if wrong := [rank for rank in late if not 0 <= rank < ranks]:
+        raise ValueError(f"late: expected ranks 0 to {ranks - 1}, found {wrong[0]}")
     if not 1 <= blocks <= machine.aic_cores:
         raise ValueError(f"blocks: expected 1 to {machine.aic_cores}, found {blocks}")
 
     job = _Job()
     for key, value in (("seed", seed), ("ranks", ranks), ("blocks", blocks)):
         job.line(key, value)
+    for rank in late:
+        job.line("late", rank)
     job.line("steps", steps)
     job.line("seconds", seconds)
     _write_machine(job, machine, event_ids)

@@ -47,6 +47,11 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         metavar="N[,N...]",
         help="try these orders instead; values and routing stay those of --seed",
     )
+    parser.add_argument(
+        "--late",
+        metavar="RANK[,RANK...]",
+        help="ranks that go on only while no other can, at the level code",
+    )
     parser.add_argument("--check", action="store_true", help="compare with MindSpore")
     parser.add_argument(
         "--shrink", action="store_true", help="where the run fails, find a smaller one that does"

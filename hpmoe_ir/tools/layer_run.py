@@ -36,7 +36,7 @@ from hpmoe_ir.tools.layer_options import (
 from hpmoe_ir.tools.progress import Progress
 from hpmoe_ir.tools.reference import Reference
 from hpmoe_ir.tools.run_failure import RunFailure
-from hpmoe_ir.tools.run_orders import orders_line, orders_of
+from hpmoe_ir.tools.run_orders import late_ranks, orders_line, orders_of
 from hpmoe_ir.tools.run_values import routing_line, values_of
 from hpmoe_ir.tools.summary import compiled_lines, layer_line
 from hpmoe_ir.values import LayerValues
@@ -53,10 +53,12 @@ class _FirstWrongTask:
     dtype: Dtype
     launches: Sequence[Sequence[Values]]
     executable: Path
+    late: Sequence[int]
 
     def find(self, launch: int, seed: int) -> str:
         """The first wrong task of a launch, empty if there is none."""
-        return explain(self.kernel, self.dtype, self.launches[: launch + 1], seed, self.executable)
+        launches = self.launches[: launch + 1]
+        return explain(self.kernel, self.dtype, launches, seed, self.executable, self.late)
 
 
 class LayerRun:
@@ -70,6 +72,7 @@ class LayerRun:
         self.progress = progress
         self.say = say
         self.orders = orders_of(args)
+        self.late = late_ranks(args)
         self.look: _FirstWrongTask | None = None
 
     def run(self) -> None:
@@ -83,6 +86,10 @@ class LayerRun:
         except PassError as e:
             raise RunFailure(f"refused by {e.pass_name}", e.message) from e
         layer = graph_layer(compiled.graph)
+        if wrong := [rank for rank in self.late if rank >= layer.config.ranks]:
+            raise InputError(
+                f"--late: expected ranks 0 to {layer.config.ranks - 1}, found {wrong[0]}"
+            )
         forward, *backward = compiled.functions
         if args.direction != "forward" and not backward:
             raise InputError(
@@ -144,7 +151,9 @@ class LayerRun:
         for i, seed in enumerate(self.orders, start=1):
             self.progress(f"@{function}: order {i} of {len(self.orders)}, seed {seed}")
             try:
-                found = run_level(args.level, compiled, function, launches, seed, executable)
+                found = run_level(
+                    args.level, compiled, function, launches, seed, executable, self.late
+                )
             except CapacityError as e:
                 raise InputError(str(e)) from e
             except (DeviceFault, InterpretationError, StatusError) as e:
@@ -183,7 +192,7 @@ class LayerRun:
             raise InputError(str(e)) from e
         except CompileError as e:
             raise RunFailure("compiler", str(e), function=function) from e
-        self.look = _FirstWrongTask(kernel, dtype, launches, executable)
+        self.look = _FirstWrongTask(kernel, dtype, launches, executable, self.late)
         return executable
 
     def _compare_bits(

@@ -52,6 +52,21 @@ def orders_of(args: argparse.Namespace) -> list[int]:
     return seeds
 
 
+def late_ranks(args: argparse.Namespace) -> list[int]:
+    """The ranks that --late names. Raises InputError for anything else."""
+    if args.late is None:
+        return []
+    if args.level != "code":
+        raise InputError(f"--late: only the level code has late ranks, not the level {args.level}")
+    try:
+        ranks = [int(part) for part in args.late.split(",")]
+    except ValueError as e:
+        raise InputError(f"--late: expected ranks separated by commas, found '{args.late}'") from e
+    if min(ranks) < 0:
+        raise InputError(f"--late: expected 0 or more, found {min(ranks)}")
+    return ranks
+
+
 def orders_line(seeds: list[int], seed: int) -> str:
     """One line that says which orders are tried."""
     shown = ", ".join(str(s) for s in seeds[:SHOWN])

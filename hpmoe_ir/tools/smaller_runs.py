@@ -22,6 +22,7 @@ from hpmoe_ir.specs import parse_many
 from hpmoe_ir.tools.command_line import changed
 from hpmoe_ir.tools.layer_options import DEFAULT_PASSES, layer_of
 from hpmoe_ir.tools.run_failure import RunFailure
+from hpmoe_ir.tools.run_orders import late_ranks
 from hpmoe_ir.tools.run_values import rank_tokens
 
 Args: TypeAlias = argparse.Namespace
@@ -50,7 +51,7 @@ def directions_of(args: Args, failure: RunFailure) -> list[Direction]:
     ]
     if args.preset is not None:
         least += [_leaps, _fewer_ranks, _fewer_experts, _smaller_top_k]
-    least += [_plain_routing, _fewer_tokens]
+    least += [_fewer_late, _plain_routing, _fewer_tokens]
     if args.preset is not None:
         least += [_narrower, _plain_sizes]
     if args.preset is not None or not Path(args.graph).is_dir():
@@ -100,6 +101,7 @@ def _sized(args: Args, ranks: int, local: int, top_k: int, tokens: list[int]) ->
         top_k=min(top_k, experts),
         tokens=_token_text(tokens),
         capacity=None,
+        late=_late_text(min(rank, ranks - 1) for rank in late_ranks(args)),
     )
 
 
@@ -169,6 +171,21 @@ def _plain_sizes(args: Args) -> Iterator[Args]:
     for name in ("capacity", "dtype"):
         if getattr(args, name) is not None:
             yield changed(args, **{name: None})
+
+
+def _fewer_late(args: Args) -> Iterator[Args]:
+    """Without late ranks, or with one less."""
+    if args.late is None:
+        return
+    yield changed(args, late=None)
+    late = late_ranks(args)
+    if len(late) > 1:
+        for rank in late:
+            yield changed(args, late=_late_text([r for r in late if r != rank]))
+
+
+def _late_text(ranks: Iterable[int]) -> str | None:
+    return ",".join(str(rank) for rank in sorted(set(ranks))) or None
 
 
 def _fewer_passes(args: Args) -> Iterator[Args]:

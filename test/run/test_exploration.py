@@ -65,6 +65,12 @@ def test_an_unbroken_layer_has_one_result(tmp_path: Path, capsys: pytest.Capture
         assert "gradients passed against MindSpore" in out
 
 
+def test_a_late_rank_changes_nothing(capsys: pytest.CaptureFixture[str]):
+    words = ["--direction", "both", "--launches", "3", "--check", "--late", "1"]
+    assert hpmoe("run", *SMALL, *words, "--interleavings", "4") == 0
+    assert capsys.readouterr().out.count("3 launches, 4 orders, the same bits in each") == 2
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -72,6 +78,9 @@ def test_an_unbroken_layer_has_one_result(tmp_path: Path, capsys: pytest.Capture
         (["--order-seed", "-1"], "--seed, --order-seed: expected 0 or more, found -1"),
         (["--order-seed", "1", "--interleavings", "2"], "--order-seed names the orders already"),
         (["--level", "comm", "--interleavings", "2"], "--interleavings: the level comm is run"),
+        (["--late", "2"], "--late: expected ranks 0 to 1, found 2"),
+        (["--late", "a"], "--late: expected ranks separated by commas, found 'a'"),
+        (["--late", "1", "--level", "queue"], "--late: only the level code has late ranks"),
         (["--level", "moe", "--order-seed", "2"], "--order-seed: the level moe is run operation"),
     ],
 )

@@ -61,6 +61,25 @@ def test_a_seed_fixes_the_order(ranks: Any):
     assert len({tuple(order) for order in orders}) > 8
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_late_rank_begins_when_the_others_have_ended(ranks: Any, seed: int):
+    """All three launches of the other rank come first, where they need nothing of it."""
+    for late in (0, 1):
+        window = run(ranks, 1, launches=3, blocks=4, seed=seed, late=[late])[2][0]["windows"]
+        first, second = window[16:24], window[24:32]  # the last turns of each rank's cores
+        if late == 0:
+            assert window[0] == 6 * 8
+            assert second.max() < 3 * 8 <= first.min()
+        else:  # as rank 0 leaves it
+            assert window[0] == 3 * 8
+            assert not second.any()
+
+
+def test_a_late_rank_that_does_not_exist(ranks: Any):
+    with pytest.raises(ValueError, match="late: expected ranks 0 to 1, found 2"):
+        run(ranks, 1, late=[2])
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_flags_between_cores(ranks: Any, seed: int):
     """Modes 0, 1 and 2 and both kinds of SyncAll."""

@@ -126,6 +126,7 @@ struct Engine {
   Limits limits;
   int ranks = 0;
   int blocks = 0;
+  std::vector<int> late_ranks;
   std::vector<std::unique_ptr<Core>> cores;  // rank-major: AICs then AIVs of a rank
   std::vector<Region> regions;               // by address
   Core* current = nullptr;

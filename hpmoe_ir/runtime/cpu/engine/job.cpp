@@ -52,6 +52,8 @@ static void ReadLine(Job& job, const std::string& key, std::istream& in) {
     in >> engine.ranks;
   } else if (key == "blocks") {
     in >> engine.blocks;
+  } else if (key == "late") {
+    in >> engine.late_ranks.emplace_back();
   } else if (key == "steps") {
     in >> engine.limits.steps;
   } else if (key == "seconds") {

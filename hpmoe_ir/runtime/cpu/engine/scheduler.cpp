@@ -55,10 +55,24 @@ void MakeReady(Core& core) {
   ready.push_back(&core);
 }
 
+static bool IsLate(const Core* core) {
+  const std::vector<int>& late = TheEngine().late_ranks;
+  return std::find(late.begin(), late.end(), core->rank) != late.end();
+}
+
+// Cores of late ranks come last in `ready`; they are chosen from only where there are no others.
+static size_t Choices() {
+  if (TheEngine().late_ranks.empty()) return ready.size();
+  const auto late = std::stable_partition(ready.begin(), ready.end(),
+                                          [](const Core* core) { return !IsLate(core); });
+  return late == ready.begin() ? ready.size() : static_cast<size_t>(late - ready.begin());
+}
+
 static size_t Pick() {
-  if (!ByPriority()) return Random() % ready.size();
+  const size_t choices = Choices();
+  if (!ByPriority()) return Random() % choices;
   size_t best = 0;
-  for (size_t i = 1; i < ready.size(); ++i) {
+  for (size_t i = 1; i < choices; ++i) {
     if (ready[i]->priority > ready[best]->priority) best = i;
   }
   return best;
