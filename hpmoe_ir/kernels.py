@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from hpmoe_ir.extensions import KERNELS, extensions
+from hpmoe_ir.machine import Machine
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -72,6 +73,67 @@ class Cost:
     """Bytes between global and local memory."""
 
 
+@dataclass(frozen=True)
+class LocalUse:
+    """What a task of a kernel needs of its core: bytes of each local memory, flags between pipes.
+
+    The device headers have the same numbers as constants (`hpmoe/local.h`).
+    """
+
+    l0a: int = 0
+    l0b: int = 0
+    l0c: int = 0
+    l1: int = 0
+    ub: int = 0
+    event_ids: int = 0
+    """Flag ids of one pair of pipes, from 0."""
+
+    def exceeds(self, machine: Machine) -> str:
+        """What does not fit the machine, empty where all does."""
+        for memory, needed, available in (
+            ("L0A", self.l0a, machine.l0a_bytes),
+            ("L0B", self.l0b, machine.l0b_bytes),
+            ("L0C", self.l0c, machine.l0c_bytes),
+            ("L1", self.l1, machine.l1_usable),
+            ("UB", self.ub, machine.ub_usable),
+        ):
+            if needed > available:
+                return f"needs {needed} bytes of {memory}, {machine.name} has {available}"
+        if self.event_ids > machine.event_ids:
+            return (
+                f"needs {self.event_ids} flag ids of a pair of pipes, {machine.name} has "
+                f"{machine.event_ids}"
+            )
+        return ""
+
+
+LocalFunction: TypeAlias = Callable[[Mapping[str, int]], LocalUse]
+"""options: what a task needs of its core."""
+
+KERNEL_UB = 183 * 1024
+"""Bytes of UB that a kernel may use, `kUbBytes` of hpmoe/local.h."""
+
+
+def vector_local(options: Mapping[str, int]) -> LocalUse:
+    """What a vector kernel may use at most: all of UB but the worker's part, two flag ids."""
+    return LocalUse(ub=KERNEL_UB, event_ids=2)
+
+
+def matmul_local(options: Mapping[str, int]) -> LocalUse:
+    """Of a kernel on hpmoe/matmul_block.h, by its tile: two steps in L0A, L0B and L1, one result.
+
+    L1 takes as many steps as fit twice; what it needs at least is two.
+    """
+    m, n, k = options["tile_m"], options["tile_n"], options["tile_k"]
+    return LocalUse(
+        l0a=2 * 2 * m * k,
+        l0b=2 * 2 * n * k,
+        l0c=4 * m * n,
+        l1=2 * 2 * (m + n) * k,
+        event_ids=2,
+    )
+
+
 Reference: TypeAlias = Callable[
     [Sequence[TileView], Sequence[TileView], Mapping[str, int], Sequence[int]], None
 ]
@@ -101,6 +163,8 @@ class Kernel:
     """uint32_t arguments, after the tiles."""
     templated: bool = True
     """Whether the activation type is the first template argument."""
+    local_use: LocalFunction = vector_local
+    """What a task needs of its core."""
     include: Path | None = None
     """Include directory of the header, where it is not part of this package."""
 

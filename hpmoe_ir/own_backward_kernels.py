@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from hpmoe_ir.kernels import Cost, Kernel, TileOperand, TileView
+from hpmoe_ir.kernels import Cost, Kernel, TileOperand, TileView, matmul_local
 
 ACTIVATION_BYTES = 2
 
@@ -169,6 +169,7 @@ BACKWARD_KERNELS = (
         _weight_gradient,
         _weight_gradient_cost,
         options=("tile_m", "tile_n", "tile_k", "accumulate"),
+        local_use=matmul_local,
     ),
     Kernel(
         "add_rows",

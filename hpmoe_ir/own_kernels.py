@@ -11,7 +11,14 @@ from functools import cache
 
 import numpy as np
 
-from hpmoe_ir.kernels import Cost, Kernel, TileOperand, TileView, register_kernel
+from hpmoe_ir.kernels import (
+    Cost,
+    Kernel,
+    TileOperand,
+    TileView,
+    matmul_local,
+    register_kernel,
+)
 from hpmoe_ir.own_backward_kernels import BACKWARD_KERNELS
 from hpmoe_ir.route_layout import RouteLayout
 
@@ -220,6 +227,7 @@ def register_all() -> None:
             _grouped_matmul,
             _matmul_cost,
             options=("tile_m", "tile_n", "tile_k", "transpose_rhs"),
+            local_use=matmul_local,
         ),
         Kernel(
             "swiglu",

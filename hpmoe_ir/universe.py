@@ -61,6 +61,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "lower-moe": _pass("lower_moe", "LowerMoePass"),
     "plan-memory": _pass("plan_memory", "PlanMemoryPass"),
     "substitute-kernel": _pass("substitute_kernel", "SubstituteKernelPass"),
+    "verify-queues": _pass("verify_queues", "VerifyQueuesPass"),
 }
 
 TARGETS: dict[str, Callable[[], type[Target]]] = {

@@ -17,6 +17,7 @@ from hpmoe_ir.passes.dependence import Granularity
 from hpmoe_ir.passes.elide_dependencies import ElideDependenciesPass
 from hpmoe_ir.passes.insert_dependencies import InsertDependenciesPass
 from hpmoe_ir.passes.plan_memory import PlanMemoryPass
+from hpmoe_ir.passes.verify_queues import VerifyQueuesPass
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,9 @@ class LowerMoePass(ModulePass):
     """Brings a module from the `moe` level to the `queue` level.
 
     Runs `convert-moe-to-comm`, `convert-comm-to-tile`, `insert-dependencies`,
-    `elide-dependencies`, `plan-memory`, `assign-queues` and `allocate-events`, verifying in
-    between. The options are those of these passes. Needs a module at the `moe` level.
+    `elide-dependencies`, `plan-memory`, `assign-queues`, `allocate-events` and `verify-queues`,
+    verifying the operations in between. The options are those of these passes. Needs a module at
+    the `moe` level.
 
     ```
     func.func @layer(...) {
@@ -96,6 +98,7 @@ class LowerMoePass(ModulePass):
             policy=self.policy, ahead=self.ahead, rotate=self.rotate, machine=self.machine
         )
         yield AllocateEventsPass()
+        yield VerifyQueuesPass()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for module_pass in self.passes():
