@@ -12,11 +12,17 @@ import numpy as np
 
 from hpmoe_ir.dialects.index import evaluate_index
 from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK
-from hpmoe_ir.dialects.tile import BufferOp, buffer_type, element_bytes
+from hpmoe_ir.dialects.tile import (
+    BufferOp,
+    buffer_bytes,
+    buffer_type,
+    copy_bytes,
+    element_bytes,
+)
 from hpmoe_ir.lowering.program import LoweredProgram
 from hpmoe_ir.passes.dependence import flat_events
 from hpmoe_ir.runtime.cpu_build import KernelEntry, build, cache_dir
-from hpmoe_ir.runtime.cpu_model import DeviceFault, RankLaunch, execute
+from hpmoe_ir.runtime.cpu_model import DeviceFault, MemoryRange, RankLaunch, execute
 
 Raw: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -161,10 +167,16 @@ def task_name(program: LoweredProgram, marker: int) -> str:
 
 
 def name_tasks(program: LoweredProgram, fault: DeviceFault) -> DeviceFault:
-    """The fault with the tasks' names, and for waiting cores the event and who signals it."""
+    """The fault with the names of its tasks and of the buffer that two of them disagree about, and
+    for waiting cores the event and who signals it."""
     lines: list[str] = []
     if fault.marker is not None:
         lines.append(f"in {task_name(program, fault.marker)} on rank {fault.rank} {fault.core}")
+    if (other := fault.other) is not None and other.marker is not None:
+        name = task_name(program, other.marker)
+        lines.append(f"the other in {name} on rank {other.rank} {other.core}")
+    if fault.memory is not None and (place := _buffer_at(program, fault.memory)) is not None:
+        lines.append(f"at {place} of rank {fault.memory.rank}")
     for w in fault.waiting[:16]:
         if w.marker is None:
             continue
@@ -187,7 +199,30 @@ def name_tasks(program: LoweredProgram, fault: DeviceFault) -> DeviceFault:
         marker=fault.marker,
         location=fault.location,
         waiting=fault.waiting,
+        other=fault.other,
+        memory=fault.memory,
     )
+
+
+def _buffer_at(program: LoweredProgram, memory: MemoryRange) -> str | None:
+    """`@rows + 96` for bytes of the workspace or the windows: the buffer, and bytes into it.
+
+    Buffers that share the bytes at different times are all named; a counter is named by its event.
+    """
+    event = _event_at(program, memory.region, memory.begin)
+    if event is not None:
+        return f"the counter of event {event[1]} of @{event[0]}"
+    space = {"workspace": "workspace", "windows": "window"}.get(memory.region)
+    found: list[str] = []
+    for buffer in program.in_space(space) if space is not None else ():
+        assert buffer.offset is not None
+        inside = memory.begin - buffer.offset.value.data
+        if not 0 <= inside < buffer_bytes(buffer):
+            continue
+        copy, at = divmod(inside, copy_bytes(buffer))
+        which = f"copy {copy} of " if buffer.copies.value.data > 1 else ""
+        found.append(f"{which}@{buffer.sym_name.data} + {at}")
+    return " or ".join(found) or None
 
 
 def _event_at(program: LoweredProgram, region: str, offset: int) -> tuple[str, int, int] | None:

@@ -27,6 +27,8 @@ __all__ = [
     "CompilerMissing",
     "DeviceFault",
     "KernelEntry",
+    "MemoryRange",
+    "Party",
     "RankLaunch",
     "Waiting",
     "build",
@@ -79,12 +81,36 @@ class Waiting:
     location: str
 
 
+@dataclass(frozen=True)
+class Party:
+    """The other call of two that are not ordered: who made it, and the kernel's file and line."""
+
+    rank: int
+    core: str
+    marker: int | None
+    location: str
+    api: str
+
+
+@dataclass(frozen=True)
+class MemoryRange:
+    """Bytes `begin` to `end` of a region of global memory of a rank, or of a local memory (L1, L0A,
+    L0B, L0C, UB) of a core of it."""
+
+    region: str
+    rank: int
+    begin: int
+    end: int
+
+
 class DeviceFault(RuntimeError):
     """The kernel did something that the chip does not do, or never ended.
 
     kind: address, alignment, capacity, overlap, range, event-id, flag, core-kind, state, cache,
-    uninitialised, unsupported, trap, deadlock, livelock, timeout or crash.
+    uninitialised, stale, pipe, race, drain, line, unsupported, trap, deadlock, livelock, timeout or
+    crash.
     marker: the core's last PrintTimeStamp value. location: file and line of the kernel's call.
+    other, memory: where two calls are not ordered, the earlier one and the bytes that both touch.
     """
 
     def __init__(
@@ -97,6 +123,8 @@ class DeviceFault(RuntimeError):
         marker: int | None = None,
         location: str = "",
         waiting: Sequence[Waiting] = (),
+        other: Party | None = None,
+        memory: MemoryRange | None = None,
     ):
         self.kind = kind
         self.message = message
@@ -105,6 +133,8 @@ class DeviceFault(RuntimeError):
         self.marker = marker
         self.location = location
         self.waiting = tuple(waiting)
+        self.other = other
+        self.memory = memory
         super().__init__(self.report())
 
     def report(self, most: int = 16) -> str:
@@ -112,6 +142,10 @@ class DeviceFault(RuntimeError):
         place = f"{self.location}: " if self.location else ""
         who = "" if self.rank is None else f" (rank {self.rank} {self.core}{_at(self.marker)})"
         lines = [f"{place}{self.kind}: {self.message}{who}"]
+        if (o := self.other) is not None:
+            lines.append(
+                f"  the other: {o.api} of rank {o.rank} {o.core}{_at(o.marker)} ({o.location})"
+            )
         for w in self.waiting[:most]:
             what = f"{w.region} + {w.offset}"
             what += f", saw {w.value}"
@@ -141,6 +175,10 @@ def _read_fault(path: Path) -> DeviceFault:
     entries: list[dict[str, Any]] = data["waiting"]
     for entry in entries:
         entry["marker"] = _marker(entry["marker"])
+    other: dict[str, Any] | None = data.get("other")
+    if other is not None:
+        other["marker"] = _marker(other["marker"])
+    memory: dict[str, Any] | None = data.get("memory")
     return DeviceFault(
         data["kind"],
         data["message"],
@@ -149,6 +187,8 @@ def _read_fault(path: Path) -> DeviceFault:
         marker=_marker(data.get("marker")),
         location=data["location"],
         waiting=[Waiting(**entry) for entry in entries],
+        other=None if other is None else Party(**other),
+        memory=None if memory is None else MemoryRange(**memory),
     )
 
 
@@ -229,6 +269,7 @@ def execute(
     steps: int = 1_000_000_000,
     seconds: int = 600,
     event_ids: int | None = None,
+    checks: bool = True,
 ) -> list[list[dict[str, Bytes]]]:
     """Runs `launches[launch][rank]` and returns the outputs in the same order, as bytes.
 
@@ -238,7 +279,8 @@ def execute(
     each) are read-only unless symmetric. read_back: names of it that are wanted with the outputs.
     blocks: AIC workers; twice as many AIV workers. seed: the order in which cores take turns.
     late: ranks whose cores take turns only while no core of another rank can go on.
-    steps: API calls, seconds: time, after which the run ends with a fault.
+    steps: API calls, seconds: time, after which the run ends with a fault. checks: the detectors of
+    order (kinds pipe, race, drain, line and stale, and those of uninitialised global memory).
     Raises DeviceFault; ValueError where names and sizes do not fit the entry.
     """
     persistent = persistent or {}
@@ -259,6 +301,7 @@ def execute(
         job.line("late", rank)
     job.line("steps", steps)
     job.line("seconds", seconds)
+    job.line("checks", int(checks))
     _write_machine(job, machine, event_ids)
     sizes = {name: _size(name, value, ranks) for name, value in persistent.items()}
     for name, value in persistent.items():

@@ -90,8 +90,11 @@ __aicore__ inline void OnAic(GM_ADDR in, GM_ADDR out, uint32_t which) {
   if (which == 9) {  // the counter increment of an AIC
     LocalTensor<int32_t> word(TPosition::A1, 0, 8);
     Fill(word, InitConstValueParams<int32_t>(1, 1, 0, 0));
+    PipeBarrier<PIPE_MTE2>();
     DataCopy(word, Global<int32_t>(in), 8);
     Arrived();
+    DataCopy(Global<int32_t>(out), word, 8);
+    PipeBarrier<PIPE_MTE3>();
     SetAtomicAdd<int32_t>();
     DataCopy(Global<int32_t>(out), word, 8);
     SetAtomicNone();

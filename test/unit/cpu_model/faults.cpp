@@ -97,13 +97,14 @@ __aicore__ inline void VectorMistake(GM_ADDR in, GM_ADDR out, GM_ADDR windows, u
       break;
     case 24: {
       GlobalTensor<int32_t> line = Global<int32_t>(windows);
-      line.SetValue(0, 1);
+      line.SetValue(0, 1);  // case 24
       aclshmemx_signal_op((__gm__ int32_t*)windows + 1, 5, ACLSHMEM_SIGNAL_ADD, aclshmem_my_pe());
-      DataCacheCleanAndInvalid<int32_t, CacheLine::SINGLE_CACHE_LINE, DcciDst::CACHELINE_OUT>(
-          line);  // case 24
+      DataCacheCleanAndInvalid<int32_t, CacheLine::SINGLE_CACHE_LINE, DcciDst::CACHELINE_OUT>(line);
       break;
     }
     case 25:
+      DataCopy(dst, ub, 8);
+      PipeBarrier<PIPE_MTE3>();
       SetAtomicAdd<int32_t>();
       DataCopy(dst, ub, 8);  // case 25
       break;
@@ -117,7 +118,7 @@ __aicore__ inline void VectorMistake(GM_ADDR in, GM_ADDR out, GM_ADDR windows, u
       DataCopyPad(ub, src, {5000, 4, 0, 0, 0}, {false, 0, 0, 0});  // case 28
       break;
     case 29:
-      while (true) Adds(ub, ub, 1.0f, 8);
+      while (true) ub.SetValue(0, 1.0f);
       break;
     case 30:
       while (true) {
@@ -142,9 +143,11 @@ __aicore__ inline void VectorMistake(GM_ADDR in, GM_ADDR out, GM_ADDR windows, u
         mail.SetValue(0, reinterpret_cast<int64_t>(out));
         DataCacheCleanAndInvalid<int64_t, CacheLine::SINGLE_CACHE_LINE, DcciDst::CACHELINE_OUT>(
             mail);
+        aclshmem_quiet();
+        aclshmemx_signal_op((__gm__ int32_t*)windows + 16, 1, ACLSHMEM_SIGNAL_ADD, 1);
         break;
       }
-      aclshmem_signal_wait_until((__gm__ int32_t*)windows, ACLSHMEM_CMP_NE, 0);
+      aclshmem_signal_wait_until((__gm__ int32_t*)windows + 16, ACLSHMEM_CMP_NE, 0);
       DataCopy(Global<float>((GM_ADDR)mail.GetValue(0)), ub, 8);  // case 34
       break;
     }

@@ -116,6 +116,8 @@ __aicore__ inline void OnAiv(GM_ADDR out, GM_ADDR workspace, GM_ADDR windows, ui
     const int other = 1 - aclshmem_my_pe();
     if (launch == 1) AddOne(Words(Peer(windows, other)));
     do {
+      SetFlag<HardEvent::S_MTE2>(0);
+      WaitFlag<HardEvent::S_MTE2>(0);
       DataCopyPad(seen, Words(windows), {1, 4, 0, 0, 0}, {false, 0, 0, 0});
       SetFlag<HardEvent::MTE2_S>(0);
       WaitFlag<HardEvent::MTE2_S>(0);

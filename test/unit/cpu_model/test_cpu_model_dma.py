@@ -113,6 +113,4 @@ def test_atomic_from_l1(dma: Any):
     """The way in which an AIC adds to a counter."""
     source = np.array([5, 0, 0, 0, 0, 0, 0, 0], np.int32)
     out = dma.run({"in": source, "out": 32}, {"which": 9})["out"].view(np.int32)
-    fresh = np.frombuffer(PATTERN, np.int32)[0]
-    assert out[0] == fresh + 5
-    assert (out[1:] == fresh).all()
+    assert out.tolist() == [10, 0, 0, 0, 0, 0, 0, 0]

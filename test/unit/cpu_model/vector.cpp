@@ -29,6 +29,7 @@ __aicore__ inline void Floating(LocalTensor<T> out, LocalTensor<T> a, LocalTenso
   if (op == 14) Sqrt(out, a, n);
   if (op == 15) {
     Adds(out, b, T(0), n);
+    PipeBarrier<PIPE_V>();
     Axpy(out, a, T(3), n);
   }
 }

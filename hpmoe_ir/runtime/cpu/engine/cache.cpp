@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "engine.h"
+#include "shadow.h"
 
 namespace cpu_model {
 
@@ -28,8 +29,9 @@ static bool IsPattern(uint64_t value, uint32_t bytes) {
 }
 
 // Writes a dirty line back. What other cores wrote into it meanwhile would be lost: a fault.
-static void WriteBack(uint64_t line, CacheEntry& entry, Where where) {
+static void WriteBack(Core& core, uint64_t line, CacheEntry& entry, Where where) {
   if (entry.dirty == 0) return;
+  NoteWriteBack(core, line, entry);
   uint8_t* memory = GlobalData(line);
   for (uint64_t i = 0; i < kLine; ++i) {
     if ((entry.dirty >> i & 1) == 0 && memory[i] != entry.base[i]) {
@@ -45,13 +47,14 @@ static void WriteBack(uint64_t line, CacheEntry& entry, Where where) {
     WakeReaders(line, line + kLine);
   }
   entry.dirty = 0;
+  --core.dirty_lines;
   std::memcpy(entry.base, entry.data, kLine);
 }
 
 static void Drop(Core& core, uint64_t line, Where where) {
   auto at = core.cache.find(line);
   if (at == core.cache.end()) return;
-  WriteBack(line, at->second, where);
+  WriteBack(core, line, at->second, where);
   core.cache.erase(at);
   core.cache_order.erase(std::find(core.cache_order.begin(), core.cache_order.end(), line));
 }
@@ -64,6 +67,7 @@ static CacheEntry& Load(Core& core, uint64_t line, Where where) {
   core.cache_order.push_back(line);
   std::memcpy(entry.data, GlobalData(line), kLine);
   std::memcpy(entry.base, entry.data, kLine);
+  NoteLoad(core, line, entry);
   return entry;
 }
 
@@ -74,7 +78,9 @@ uint64_t ReadGlobal(const GlobalRef& tensor, uint64_t offset, uint32_t bytes, Wh
   CheckScalar("GetValue", addr, bytes, where);
   const uint64_t line = LineOf(addr);
   uint64_t value = 0;
-  std::memcpy(&value, Load(core, line, where).data + (addr - line), bytes);
+  const CacheEntry& entry = Load(core, line, where);
+  std::memcpy(&value, entry.data + (addr - line), bytes);
+  NoteScalarRead(core, "GetValue", addr, bytes, &entry, where);
   if (IsPattern(value, bytes)) {
     Fail("uninitialised", Format("GetValue: %s was never written", DescribeAddress(addr).c_str()),
          where);
@@ -93,6 +99,8 @@ void WriteGlobal(const GlobalRef& tensor, uint64_t offset, uint32_t bytes, uint6
   const uint64_t line = LineOf(addr);
   CacheEntry& entry = Load(core, line, where);
   std::memcpy(entry.data + (addr - line), &value, bytes);
+  if (entry.dirty == 0) ++core.dirty_lines;
+  entry.dirty_where = where;
   entry.dirty |= ((uint64_t{1} << bytes) - 1) << (addr - line);
 }
 

@@ -114,8 +114,11 @@ void Multiply(const LocalRef& dst, const LocalRef& a, const LocalRef& b, const M
   const uint32_t m16 = (shape.m + kSide - 1) / kSide;
   const uint32_t n16 = (shape.n + kSide - 1) / kSide;
   const uint32_t k16 = (shape.k + kSide - 1) / kSide;
+  const uint64_t result_bytes = uint64_t{m16} * n16 * kFractal * 2;
+  TheEngine().current->detail.fractals = m16 * n16;
   Core& core = Enter("Mmad", PIPE_M, where,
-                     {LocalSpan(dst, true, uint64_t{m16} * n16 * kFractal * 2),
+                     {LocalSpan(dst, true, result_bytes),
+                      LocalSpan(dst, false, shape.from_zero ? 0 : result_bytes),
                       LocalSpan(a, false, uint64_t{m16} * k16 * kFractal),
                       LocalSpan(b, false, uint64_t{n16} * k16 * kFractal)});
   CheckPosition("Mmad", "the result", dst, kL0C, where);

@@ -50,14 +50,19 @@ struct Region {
   bool writable;
   uint64_t begin;
   uint64_t bytes;
+  uint32_t* shadow = nullptr;  // detectors: a state for every two bytes
   uint64_t End() const { return begin + bytes; }
 };
 
 // One 64-byte line of a core's scalar data cache.
 struct CacheEntry {
   uint8_t data[64];
-  uint8_t base[64];    // memory when the line was loaded
-  uint64_t dirty = 0;  // one bit a byte
+  uint8_t base[64];                  // memory when the line was loaded
+  uint64_t dirty = 0;                // one bit a byte
+  Where dirty_where = Where("", 0);  // the last scalar write
+  // Detectors: what the core knew when the line was loaded, of other cores and of its own pipes.
+  std::shared_ptr<std::vector<uint32_t>> clock;
+  uint32_t known[7] = {};
 };
 
 // A scalar or short DMA read that a polling loop may be repeating.
@@ -71,6 +76,12 @@ struct Poll {
   uint64_t effects = 0;
 };
 constexpr int kPolls = 4;
+
+// What a call says to the detectors besides its spans.
+struct CallDetail {
+  bool signal = false;    // writes a counter
+  uint32_t fractals = 0;  // of an Mmad's result
+};
 
 enum class WaitKind : uint8_t { kNone, kPoll, kSignal, kCrossCore, kSyncAll };
 
@@ -94,6 +105,7 @@ struct Core {
   bool initialised = false;
   bool atomic = false;
   DType atomic_type = DType::kFloat;
+  CallDetail detail;  // of the next call
 
   bool flag[static_cast<int>(AscendC::HardEvent::MAX)][8] = {};
   Where flag_where[static_cast<int>(AscendC::HardEvent::MAX)][8];
@@ -102,6 +114,7 @@ struct Core {
 
   std::unordered_map<uint64_t, CacheEntry> cache;
   std::vector<uint64_t> cache_order;
+  int dirty_lines = 0;
 
   WaitKind wait = WaitKind::kNone;
   uint64_t wait_addr = 0;
@@ -120,6 +133,7 @@ struct Limits {
   int event_ids = 6;
   uint64_t steps = 0;
   int seconds = 0;
+  bool checks = true;  // detectors of order
 };
 
 struct Engine {

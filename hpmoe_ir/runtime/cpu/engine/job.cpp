@@ -58,6 +58,8 @@ static void ReadLine(Job& job, const std::string& key, std::istream& in) {
     in >> engine.limits.steps;
   } else if (key == "seconds") {
     in >> engine.limits.seconds;
+  } else if (key == "checks") {
+    in >> engine.limits.checks;
   } else if (key == "event_ids") {
     in >> engine.limits.event_ids;
   } else if (key == "space") {

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "engine.h"
+#include "shadow.h"
 
 namespace cpu_model {
 
@@ -45,14 +45,15 @@ static std::string Location(Where where) {
 }
 
 [[noreturn]] static void Write(const char* kind, const std::string& message, Where where,
-                               const Core* core, const std::string& waiting) {
+                               const Core* core, const std::string& waiting,
+                               const std::string& more = "") {
   std::string text = "{\"kind\": " + Quote(kind) + ", \"message\": " + Quote(message) +
                      ", \"location\": " + Quote(Location(where));
   if (core != nullptr) {
     text += Format(", \"rank\": %d, \"core\": %s, \"marker\": %lld", core->rank,
                    Quote(core->Name()).c_str(), static_cast<long long>(core->marker));
   }
-  text += ", \"waiting\": [" + waiting + "]}\n";
+  text += more + ", \"waiting\": [" + waiting + "]}\n";
   const int file = open(report_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   if (file < 0 || write(file, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
     _exit(2);
@@ -66,6 +67,21 @@ void FailAt(const char* kind, const std::string& message, Where where, const Cor
 
 void Fail(const char* kind, const std::string& message, Where where) {
   FailAt(kind, message, where, TheEngine().current);
+}
+
+void FailConflict(const char* kind, const std::string& message, const Conflict& at) {
+  const Op& other = *at.before;
+  const std::string memory =
+      Format(", \"memory\": {\"region\": %s, \"rank\": %d, \"begin\": %llu, \"end\": %llu}",
+             Quote(at.region == nullptr ? SpaceName(at.space) : at.region->name).c_str(),
+             at.region == nullptr ? at.now->core->rank : at.region->rank,
+             static_cast<unsigned long long>(at.begin), static_cast<unsigned long long>(at.end));
+  const std::string party =
+      Format(", \"other\": {\"rank\": %d, \"core\": %s, \"marker\": %lld, ", other.core->rank,
+             Quote(other.core->Name()).c_str(), static_cast<long long>(other.marker)) +
+      Format("\"location\": %s, \"api\": %s}", Quote(Location(other.where)).c_str(),
+             Quote(other.api).c_str());
+  Write(kind, message, at.now->where, at.now->core, "", memory + party);
 }
 
 static std::string Waiting(const Core& core) {

@@ -6,6 +6,7 @@
 #include "cpu_model/entry.h"
 #include "engine.h"
 #include "job.h"
+#include "shadow.h"
 
 namespace cpu_model {
 
@@ -32,12 +33,13 @@ static Region* Find(int rank, const std::string& name) {
   return nullptr;
 }
 
-static void Load(const Region& region, int64_t data) {
+static void Load(Region& region, int64_t data) {
   if (data == kNoData) {
     FillPattern(GlobalData(region.begin), region.bytes);
   } else {
     std::memcpy(GlobalData(region.begin), job->data + data, region.bytes);
   }
+  ResetShadow(region, data != kNoData);
 }
 
 // The same address again where the size is the same: stale cache lines must show.
@@ -45,11 +47,13 @@ static void PlaceArray(int rank, const Array& array) {
   Region* region = Find(rank, array.name);
   const bool writable = array.result != kNoData;
   if (region != nullptr && region->bytes != array.bytes) {
+    DropShadow(*region);
     auto& regions = TheEngine().regions;
     regions.erase(regions.begin() + (region - regions.data()));
     region = nullptr;
   }
   if (region == nullptr) region = &AddRegion(array.name, rank, array.bytes, false, writable);
+  if (!writable) DropShadow(*region);
   region->writable = writable;
   Load(*region, array.data);
 }
@@ -99,6 +103,7 @@ static void StartNext(int rank) {
   }
   for (const Array& array : launch.arrays) PlaceArray(rank, array);
   Bind(stream, launch);
+  NoteLaunch(rank);
   for (const auto& core : TheEngine().cores) {
     if (core->rank != rank) continue;
     ResetCore(*core);
@@ -149,6 +154,7 @@ void RunJob(const Job& the_job) {
   job = &the_job;
   Engine& engine = TheEngine();
   MakeCores();
+  if (engine.limits.checks) StartOrder();
   SeedScheduler(job->seed);
   for (const Memory& memory : job->memories) {
     const bool writable = memory.symmetric || memory.data == kNoData;

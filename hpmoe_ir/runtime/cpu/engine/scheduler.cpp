@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "engine.h"
+#include "shadow.h"
 
 namespace cpu_model {
 
@@ -124,6 +125,7 @@ Core& Enter(const char* api, pipe_t pipe, Where where, std::initializer_list<Spa
   for (const Span& span : spans) {
     if (span.space == kGm && span.write && !span.Empty()) WakeReaders(span.begin, span.End());
   }
+  NoteAccess(core, api, pipe, where, spans);
   return core;
 }
 

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "engine.h"
+#include "shadow.h"
 
 namespace cpu_model {
 
@@ -83,6 +84,7 @@ void SetFlag(HardEvent event, int32_t id, Where where) {
   }
   core.flag[e][id] = true;
   core.flag_where[e][id] = where;
+  NoteSetFlag(core, e, id, kPairs[e].from);
 }
 
 void WaitFlag(HardEvent event, int32_t id, Where where) {
@@ -95,6 +97,7 @@ void WaitFlag(HardEvent event, int32_t id, Where where) {
          where);
   }
   core.flag[e][id] = false;
+  NoteWaitFlag(core, e, id, kPairs[e].to);
 }
 
 void Barrier(pipe_t pipe, Where where) {
@@ -105,10 +108,11 @@ void Barrier(pipe_t pipe, Where where) {
                 core.aic ? "AIC" : "AIV"),
          where);
   }
+  NoteBarrier(core, pipe);
 }
 
-void MemoryBarrier(AscendC::MemDsbT, Where where) {
-  Enter("DataSyncBarrier", PIPE_S, where, {}, true);
+void MemoryBarrier(AscendC::MemDsbT kind, Where where) {
+  NoteDataSync(Enter("DataSyncBarrier", PIPE_S, where, {}, true), kind);
 }
 
 static void Raise(Core& core, uint16_t id, Where where) {
@@ -155,19 +159,21 @@ void CrossCoreSet(uint8_t mode, pipe_t pipe, uint16_t id, Where where) {
         Format("CrossCoreSetFlag(%u): more than %u sets wait for the partner cores", id, kCrossMax),
         where);
   }
+  NoteCrossSet(core, mode, pipe, id, where);
   for (const Core* setter : setters) {
     if (setter->cross_sets[mode][id] == 0) return;
   }
   for (Core* setter : setters) --setter->cross_sets[mode][id];
   Engine& engine = TheEngine();
-  if (mode != 2) {
-    for (Core* setter : setters) Raise(*setter, id, where);
-  } else if (core.aic) {
-    Raise(engine.CoreOf(core.rank, false, core.block * 2), id, where);
-    Raise(engine.CoreOf(core.rank, false, core.block * 2 + 1), id, where);
-  } else {
-    Raise(engine.CoreOf(core.rank, true, core.block), id, where);
+  std::vector<Core*> receivers = setters;
+  if (mode == 2 && core.aic) {
+    receivers = {&engine.CoreOf(core.rank, false, core.block * 2),
+                 &engine.CoreOf(core.rank, false, core.block * 2 + 1)};
+  } else if (mode == 2) {
+    receivers = {&engine.CoreOf(core.rank, true, core.block)};
   }
+  NoteCrossRaise(setters, receivers, mode, id);
+  for (Core* receiver : receivers) Raise(*receiver, id, where);
 }
 
 void CrossCoreWait(uint16_t id, Where where) {
@@ -178,6 +184,7 @@ void CrossCoreWait(uint16_t id, Where where) {
     Block(core, WaitKind::kCrossCore);
   }
   --core.cross[id];
+  NoteCrossWait(core, id);
 }
 
 void SyncAll(bool vector_only, Where where) {
@@ -185,6 +192,7 @@ void SyncAll(bool vector_only, Where where) {
   if (vector_only && core.aic) {
     Fail("core-kind", "SyncAll<true>: joins the AIVs, this is an AIC", where);
   }
+  NoteBarrier(core, PIPE_ALL);  // the first thing that SyncAll does
   Engine& engine = TheEngine();
   core.wait_id = vector_only;
   core.wait = WaitKind::kSyncAll;
@@ -198,6 +206,7 @@ void SyncAll(bool vector_only, Where where) {
     }
   }
   core.wait = WaitKind::kNone;
+  NoteSyncAll(members);
   for (Core* member : members) Wake(*member);
 }
 
@@ -248,7 +257,10 @@ int32_t WaitSignal(uint64_t addr, int compare, int32_t value, Where where) {
     if (compare < 0 || compare > 5) {
       Unsupported("aclshmem_signal_wait_until with an unknown comparison", where);
     }
-    if (met[compare]) return seen;
+    if (met[compare]) {
+      NoteScalarRead(core, "aclshmem_signal_wait_until", addr, 4, nullptr, where);
+      return seen;
+    }
     core.wait_addr = addr;
     core.wait_value = seen;
     Block(core, WaitKind::kSignal);
@@ -259,6 +271,9 @@ void Signal(uint64_t addr, int32_t value, bool add, int rank, Where where) {
   const uint64_t target = PeerAddress(addr, rank, where);
   // The library stages the word here in UB.
   const LocalRef stage = {AscendC::TPosition::VECIN, 188 * 1024, 32};
+  // The library waits for all pipes before and after.
+  NoteBarrier(*TheEngine().current, PIPE_ALL);
+  TheEngine().current->detail.signal = true;
   Core& core = Enter("aclshmemx_signal_op", PIPE_MTE3, where,
                      {LocalSpan(stage, true, 32), GlobalSpan({target, 0}, true, 4)});
   std::memcpy(LocalData(core, stage), &value, 4);
@@ -266,8 +281,14 @@ void Signal(uint64_t addr, int32_t value, bool add, int rank, Where where) {
   if (add) std::memcpy(&word, GlobalData(target), 4);
   word = static_cast<int32_t>(static_cast<uint32_t>(word) + static_cast<uint32_t>(value));
   std::memcpy(GlobalData(target), &word, 4);
+  NoteBarrier(core, PIPE_ALL);
 }
 
-void Quiet(Where where) { CleanCache({0, 0}, true, where); }
+// All pipes and the whole data cache.
+void Quiet(Where where) {
+  NoteBarrier(*TheEngine().current, PIPE_ALL);
+  CleanCache({0, 0}, true, where);
+  NoteDataSync(*TheEngine().current, AscendC::MemDsbT::ALL);
+}
 
 }  // namespace cpu_model

@@ -1,5 +1,6 @@
 // Who and where a core is; start-up, markers, peers.
 #include "engine.h"
+#include "order.h"
 
 namespace cpu_model {
 
@@ -22,6 +23,7 @@ void Mark(uint32_t value) {
   Core& core = *TheEngine().current;
   ++core.effects;
   core.marker = value;
+  if (Checking()) EndScalarOps(core);
 }
 
 void Trap(Where where) {
