@@ -20,6 +20,7 @@ from hpmoe_ir.kernels import (
     register_kernel,
 )
 from hpmoe_ir.own_backward_kernels import BACKWARD_KERNELS
+from hpmoe_ir.own_share_kernels import share_kernel
 from hpmoe_ir.route_layout import RouteLayout
 
 ACTIVATION_BYTES = 2
@@ -252,3 +253,5 @@ def register_all() -> None:
         *BACKWARD_KERNELS,
     ):
         register_kernel(kernel)
+        if kernel.core == "aic":
+            register_kernel(share_kernel(kernel))

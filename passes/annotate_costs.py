@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from hpmoe_ir.dialects.index import dims_used
 from hpmoe_ir.dialects.placement import RouteType
-from hpmoe_ir.dialects.region import Block, Region, Whole
+from hpmoe_ir.dialects.region import Block, Region, Whole, region_exprs
 from hpmoe_ir.dialects.tile import BufferOp, ProgramOp, TasksOp, buffers_of, families_of
 from hpmoe_ir.dialects.tile_types import CostAttr
+from hpmoe_ir.kernels import Cost
 from hpmoe_ir.passes.level import programs_at
 
 
@@ -20,8 +23,8 @@ class AnnotateCostsPass(ModulePass):
     """Adds to each family of tasks its cost for one row, or in all where it has no dynamic rows.
 
     The kernel's cost function is given the columns of the tiles that it reads and writes, at their
-    widest: the last block of a width that is no multiple may have fewer. Nothing but an order
-    policy reads the result.
+    widest: the last block of a width that is no multiple may have fewer. Tasks that share a
+    region, by `scatter`, have an equal part each. Nothing but an order policy reads the result.
 
     Needs a `tile.program`. Replaces costs that are there; idempotent.
 
@@ -56,7 +59,24 @@ def family_cost(family: TasksOp, buffers: dict[str, BufferOp]) -> CostAttr:
         [_columns(region, buffers[region.buffer]) for region in regions]
         for regions in (family.read_regions, family.write_regions)
     )
-    return CostAttr(family.find_kernel().cost(reads, writes, family.int_options))
+    cost = family.find_kernel().cost(reads, writes, family.int_options)
+    sharing = _tasks_of_a_region(family)
+    return CostAttr(
+        Cost(
+            macs=-(-cost.macs // sharing),
+            vector_elements=-(-cost.vector_elements // sharing),
+            bytes_moved=-(-cost.bytes_moved // sharing),
+        )
+    )
+
+
+def _tasks_of_a_region(family: TasksOp) -> int:
+    """Tasks that write one region together, 1 unless all regions are written by `scatter`."""
+    regions = family.write_regions
+    if not all(region.scatter for region in regions):
+        return 1
+    used = {d for region in regions for e in region_exprs(region) for d in dims_used(e)}
+    return prod(n for d, n in enumerate(family.extents) if d not in used)
 
 
 def _columns(region: Region, buffer: BufferOp) -> int:

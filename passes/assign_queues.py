@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from xdsl.context import Context
@@ -15,12 +16,13 @@ from xdsl.utils.exceptions import PassFailedException
 
 from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects import queue
-from hpmoe_ir.dialects.index import RANK
-from hpmoe_ir.dialects.tile import DependenceOp, ProgramOp, TasksOp, families_of
+from hpmoe_ir.dialects.index import RANK, IntArray
+from hpmoe_ir.dialects.tile import DependenceOp, ProgramOp, TasksOp, buffers_of, families_of
 from hpmoe_ir.dialects.tile_types import IndexAttr, RegionAttr
 from hpmoe_ir.machine import Machine, MachineError, load_machine
+from hpmoe_ir.passes.known_policies import POLICIES
 from hpmoe_ir.passes.level import programs_at
-from hpmoe_ir.passes.order_policy import POLICIES, Keys, first_violation
+from hpmoe_ir.passes.order_policy import Order, Work, first_violation
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,9 @@ class AssignQueuesPass(ModulePass):
     """Turns a tile program into a queue program: orders for all cores, events, waits, signals.
 
     A policy gives one order of all tasks that dependences agree with; the tasks of each kind of
-    core are dealt in this order to its cores in turn, all AIC and both AIV of each AIC. Dependences
-    of one producer that count alike share their events. With `rotate`, the coordinate that names
+    core are dealt in this order to its cores in turn, all AIC and both AIV of each AIC, or the
+    second of the two with `vector_cores=one`. Dependences of one producer that count alike share
+    their events. With `rotate`, the coordinate that names
     the rank to write to is counted from the rank itself, `p` becoming `(rank + p) mod R`, so that
     at any time different ranks write to different peers, and each begins with its own rows.
 
@@ -61,10 +64,16 @@ class AssignQueuesPass(ModulePass):
     name = "assign-queues"
 
     policy: str = "depth-first"
-    """`operator-order`: family after family; `depth-first`: expert after expert."""
+    """The order of the tasks, one of `known_policies`."""
 
     ahead: int = 2
     """Experts by which puts are early, with `depth-first`."""
+
+    wave: int = 1
+    """Experts of a wave, with `waves`."""
+
+    vector_cores: Literal["both", "one"] = "both"
+    """Vector cores that take tasks: both of each AIC, or one."""
 
     rotate: bool = True
     """Whether destinations are counted from the rank itself."""
@@ -83,6 +92,15 @@ class AssignQueuesPass(ModulePass):
         if self.ahead < 0:
             raise PassFailedException(
                 f"{self.name}: option ahead: expected 0 or more experts, found {self.ahead}"
+            )
+        if self.wave < 1:
+            raise PassFailedException(
+                f"{self.name}: option wave: expected 1 or more experts, found {self.wave}"
+            )
+        if self.vector_cores not in ("both", "one"):
+            raise PassFailedException(
+                f"{self.name}: option vector_cores: expected both or one, "
+                f"found '{self.vector_cores}'"
             )
         try:
             machine = load_machine(self.machine)
@@ -106,8 +124,25 @@ class AssignQueuesPass(ModulePass):
         if self.rotate:
             for family in families:
                 _rotate(family, dependences, ranks)
-        keys = POLICIES[self.policy](families, dependences, self.ahead)
-        violation = first_violation(families, dependences, keys, ranks)
+        slots = {
+            "aic": np.arange(machine.aic_cores),
+            "aiv": np.arange(machine.aiv_cores),
+        }
+        if self.vector_cores == "one":
+            slots["aiv"] = slots["aiv"][machine.aiv_per_aic - 1 :: machine.aiv_per_aic]
+        order = POLICIES[self.policy](
+            Work(
+                families,
+                dependences,
+                buffers_of(program),
+                ranks,
+                machine,
+                {kind: len(cores) for kind, cores in slots.items()},
+                self.ahead,
+                self.wave,
+            )
+        )
+        violation = first_violation(families, dependences, order.keys, ranks)
         if violation is not None:
             d, producer, consumer = violation
             raise PassFailedException(
@@ -122,7 +157,7 @@ class AssignQueuesPass(ModulePass):
                 made.body.block.add_op(found)
         made.body.block.add_ops(_event_ops(dependences))
         for core in TasksOp.CORES:
-            made.body.block.add_op(_deal(core, families, keys, machine))
+            made.body.block.add_op(_deal(core, families, order, slots[core], machine))
         program.parent_block().insert_op_before(made, program)  # pyright: ignore[reportOptionalMemberAccess]
         program.detach()
         program.erase()
@@ -196,23 +231,33 @@ def _event_ops(
     return [*events, *signals, *waits]
 
 
-def _deal(core: str, families: Sequence[TasksOp], keys: Keys, machine: Machine) -> queue.OrderOp:
-    """Deals the tasks of one kind of core to its cores in turn, in the order of their keys."""
+def _deal(
+    core: str, families: Sequence[TasksOp], order: Order, slots: IntArray, machine: Machine
+) -> queue.OrderOp:
+    """The queues of one kind of core: its tasks by their keys, dealt to the cores `slots`."""
     own = [i for i, f in enumerate(families) if f.core.data == core]
     cores = machine.cores(core)
     if not own:
         return queue.OrderOp(core, [], np.zeros(cores + 1, dtype=np.int64), np.zeros(0, np.int64))
-    slots = np.concatenate(
+    tasks = np.concatenate(
         [
             (n << queue.POINT_BITS) + np.arange(families[i].task_count, dtype=np.int64)
             for n, i in enumerate(own)
         ]
     )
-    sort = np.concatenate([keys[i] for i in own])
-    order = np.lexsort(sort.T[::-1])
-    core_of = np.arange(len(slots)) % cores
+    sort = np.concatenate([order.keys[i] for i in own])
+    by_key = np.lexsort(sort.T[::-1])
+    if order.cores is not None:
+        core_of = slots[np.concatenate([order.cores[i] for i in own])[by_key]]
+    else:
+        turn = np.arange(len(tasks))
+        if order.segments:
+            segment = sort[by_key, 0]
+            begins = np.diff(segment, prepend=segment[:1]) != 0
+            turn = turn - np.maximum.accumulate(np.where(begins, turn, 0))
+        core_of = slots[turn % len(slots)]
     by_core = np.argsort(core_of, kind="stable")
     first = np.concatenate([[0], np.cumsum(np.bincount(core_of, minlength=cores))])
     return queue.OrderOp(
-        core, [families[i].sym_name.data for i in own], first, slots[order][by_core]
+        core, [families[i].sym_name.data for i in own], first, tasks[by_key][by_core]
     )

@@ -46,6 +46,11 @@ class ConvertCommToTilePass(ModulePass):
     matrix tile that fits the machine's L0 with two buffers, up to 8 groups, one chunk, columns for
     four tasks a matrix core, and parts of 16 tokens or more for all vector cores.
 
+    `put_rows` and `vector_rows` say how many rows a task has at most rather than how many parts
+    there are: there are then as many parts as the most rows that can come need, and those beyond
+    the rows that do come are empty. With `matrix_shares=n`, n tasks share each product of an expert
+    and group: task i does tiles i, i + n and so on of it, however many rows there are.
+
     Needs a module at the `comm` level whose activations are bf16 or f16. Promises that tasks of one
     family write different parts, and that families are in an order in which they may be run one
     after the other.
@@ -75,6 +80,12 @@ class ConvertCommToTilePass(ModulePass):
     """Chunks of the rows from one rank to one expert."""
     token_chunks: int = 0
     """Parts of a rank's tokens."""
+    put_rows: int = 0
+    """Most rows of a put, instead of put_chunks."""
+    vector_rows: int = 0
+    """Most rows of a vector task on an expert's rows, instead of row_chunks."""
+    matrix_shares: int = 0
+    """Matrix tasks that share a product, instead of task_cols."""
     task_cols: int = 0
     """Columns of a matrix task, a multiple of 16."""
     tile_m: int = 0
@@ -115,6 +126,9 @@ class ConvertCommToTilePass(ModulePass):
             ("row_chunks", self.row_chunks, 1, 1 << 20),
             ("put_chunks", self.put_chunks, 1, 1 << 20),
             ("token_chunks", self.token_chunks, 0, tokens),
+            ("put_rows", self.put_rows, 0, 1 << 20),
+            ("vector_rows", self.vector_rows, 0, 1 << 20),
+            ("matrix_shares", self.matrix_shares, 0, 1 << 20),
             ("task_cols", self.task_cols, 0, 1 << 20),
         ):
             if not lowest <= value <= highest:
@@ -125,12 +139,23 @@ class ConvertCommToTilePass(ModulePass):
             raise PassFailedException(
                 f"{self.name}: option task_cols: expected a multiple of 16, found {self.task_cols}"
             )
+        for one, value, other, default in (
+            ("put_rows", self.put_rows, "put_chunks", self.put_chunks == 1),
+            ("matrix_shares", self.matrix_shares, "task_cols", self.task_cols == 0),
+        ):
+            if value and not default:
+                raise PassFailedException(
+                    f"{self.name}: options {one} and {other}: expected one of them"
+                )
         return Partition(
             source_groups=self.source_groups or min(ranks, MAX_GROUPS),
             row_chunks=self.row_chunks,
             put_chunks=self.put_chunks,
             token_chunks=self.token_chunks or min(machine.aiv_cores, -(-tokens // MIN_TOKENS)),
             task_cols=self.task_cols,
+            put_rows=self.put_rows,
+            vector_rows=self.vector_rows,
+            matrix_shares=self.matrix_shares,
             matmul=tile,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -53,6 +54,12 @@ class LowerMoePass(ModulePass):
     """`convert-comm-to-tile`: chunks of the rows of an expert and group."""
     put_chunks: int = 1
     """`convert-comm-to-tile`: chunks of the rows from one rank to one expert."""
+    put_rows: int = 0
+    """`convert-comm-to-tile`: most rows of a put."""
+    vector_rows: int = 0
+    """`convert-comm-to-tile`: most rows of a vector task on an expert's rows."""
+    matrix_shares: int = 0
+    """`convert-comm-to-tile`: matrix tasks that share a product."""
     token_chunks: int = 0
     """`convert-comm-to-tile`: parts of a rank's tokens."""
     task_cols: int = 0
@@ -73,6 +80,10 @@ class LowerMoePass(ModulePass):
     """`assign-queues`: order of the tasks."""
     ahead: int = 2
     """`assign-queues`: experts by which puts are early."""
+    wave: int = 1
+    """`assign-queues`: experts of a wave."""
+    vector_cores: Literal["both", "one"] = "both"
+    """`assign-queues`: vector cores that take tasks."""
     rotate: bool = True
     """`assign-queues`: whether destinations are counted from the rank itself."""
 
@@ -84,6 +95,9 @@ class LowerMoePass(ModulePass):
             source_groups=self.source_groups,
             row_chunks=self.row_chunks,
             put_chunks=self.put_chunks,
+            put_rows=self.put_rows,
+            vector_rows=self.vector_rows,
+            matrix_shares=self.matrix_shares,
             token_chunks=self.token_chunks,
             task_cols=self.task_cols,
             tile_m=self.tile_m,
@@ -95,7 +109,12 @@ class LowerMoePass(ModulePass):
             yield ElideDependenciesPass()
         yield PlanMemoryPass(reuse=self.reuse)
         yield AssignQueuesPass(
-            policy=self.policy, ahead=self.ahead, rotate=self.rotate, machine=self.machine
+            policy=self.policy,
+            ahead=self.ahead,
+            wave=self.wave,
+            vector_cores=self.vector_cores,
+            rotate=self.rotate,
+            machine=self.machine,
         )
         yield AllocateEventsPass()
         yield VerifyQueuesPass()

@@ -10,7 +10,15 @@ from xdsl.ir.affine import AffineExpr
 from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects import moe
 from hpmoe_ir.dialects.placement import GroupedAttr, TokensAttr
-from hpmoe_ir.dialects.region import Block, GroupedRows, Point, Region, TokenRows, Whole
+from hpmoe_ir.dialects.region import (
+    Block,
+    GroupedRows,
+    Point,
+    Region,
+    Selector,
+    TokenRows,
+    Whole,
+)
 from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.passes.tiling import RowwiseTilingTrait, Tiling
 
@@ -97,7 +105,9 @@ def add_tasks(op: moe.AddOp, tiling: Tiling) -> None:
 
 
 def weight_gradient_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
-    """One task for each expert and block of its gradient: the sum over the expert's rows is inside.
+    """One task for each expert and block of its gradient, or for each share of the blocks.
+
+    The sum over the expert's rows is inside.
 
     With an accumulator the block is added in place: the accumulator's buffer is the result's.
     """
@@ -112,7 +122,8 @@ def weight_gradient_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
                 f"multiple of 16, found {size}",
             )
     rows = GroupedRows(D0, ZERO, 1)
-    blocks = (Block(D1, tile.m), Block(D2, _columns(tiling, shape)))
+    shares = tiling.partition.matrix_shares
+    lhs_cols, rhs_cols, grid = _gradient_blocks(tiling, shape)
     if op.accumulator is not None:
         tiling.places[op.product] = tiling.in_place(op.accumulator, op.product)
     else:
@@ -120,18 +131,20 @@ def weight_gradient_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
     tiling.tasks(
         TasksOp(
             tiling.fresh("weight_gradient"),
-            [
-                ("e", route.type.local_experts),
-                ("m", -(-shape[1] // blocks[0].size)),
-                ("n", -(-shape[2] // blocks[1].size)),
-            ],
+            [("e", route.type.local_experts), *grid],
             "aic",
-            "weight_gradient",
+            "weight_gradient_share" if shares else "weight_gradient",
             [
-                Region(tiling.place(op.lhs), (rows, blocks[0])),
-                Region(tiling.place(op.rhs), (rows, blocks[1])),
+                Region(tiling.place(op.lhs), (rows, lhs_cols)),
+                Region(tiling.place(op.rhs), (rows, rhs_cols)),
             ],
-            [Region(tiling.place(op.product), (Point(D0), *blocks))],
+            [
+                Region(
+                    tiling.place(op.product),
+                    (Point(D0), lhs_cols, rhs_cols),
+                    scatter=shares > 0,
+                )
+            ],
             {
                 "tile_m": tile.m,
                 "tile_n": tile.n,
@@ -139,8 +152,21 @@ def weight_gradient_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
                 "accumulate": int(op.accumulator is not None),
             },
             route.route,
+            [D1, AffineExpr.constant(shares)] if shares else [],
         )
     )
+
+
+def _gradient_blocks(
+    tiling: Tiling, shape: tuple[int, ...]
+) -> tuple[Selector, Selector, list[tuple[str, int]]]:
+    """Rows and columns of a task's part of a gradient, and the grid of the parts."""
+    shares, tile = tiling.partition.matrix_shares, tiling.partition.matmul
+    if shares:
+        return WHOLE, WHOLE, [("i", shares)]
+    columns = _columns(tiling, shape)
+    grid = [("m", -(-shape[1] // tile.m)), ("n", -(-shape[2] // columns))]
+    return Block(D1, tile.m), Block(D2, columns), grid
 
 
 def _columns(tiling: Tiling, shape: tuple[int, ...]) -> int:

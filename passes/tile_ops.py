@@ -13,7 +13,6 @@ from hpmoe_ir.dialects import comm, moe
 from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.region import (
     Block,
-    Chunk,
     GroupedRows,
     Point,
     Region,
@@ -134,8 +133,8 @@ def put_tasks(op: comm.PutOp, tiling: Tiling) -> None:
     """One put for each peer, expert and part of the rows."""
     route = tiling.routes[op.route]
     local, ranks = route.type.local_experts, tiling.ranks
-    parts = tiling.partition.put_chunks
-    chunk = Chunk(D2, parts, tiling.partition.matmul.m) if parts > 1 else Chunk()
+    chunk = tiling.put_chunk(route.type, D2)
+    parts = chunk.count
     source, target = tiling.place(op.x), tiling.place(op.window)
     if op.direction.data is comm.Direction.DISPATCH:
         weights = [] if op.gate is None else [Region(tiling.place(op.gate), (WHOLE, WHOLE))]
@@ -184,7 +183,7 @@ def wait_tasks(op: comm.WaitOp, tiling: Tiling) -> None:
         refuse(op, "convert-comm-to-tile: only windows of rows can be results of a function")
     route = tiling.routes[put.route]
     if put.direction.data is comm.Direction.DISPATCH:
-        grid, rows = tiling.grouped_grid(route.type), tiling.grouped_rows()
+        grid, rows = tiling.vector_grid(route.type), tiling.vector_rows(route.type)
     else:
         grid, rows = [("x", route.type.experts.data)], SentRows(D0)
     tiling.last_families.append(
@@ -201,7 +200,7 @@ def wait_tasks(op: comm.WaitOp, tiling: Tiling) -> None:
 
 
 def matmul_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
-    """One task for each part of an expert's rows and block of columns."""
+    """One task for each part of an expert's rows and block of columns, or share of its blocks."""
     if op.transpose_lhs is not None:
         weight_gradient_tasks(op, tiling)
         return
@@ -215,17 +214,19 @@ def matmul_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
                 f"convert-comm-to-tile: moe.grouped_matmul: the width of the {what} must be a "
                 f"multiple of 16, found {size}",
             )
+    shares = tiling.partition.matrix_shares
     block = tiling.partition.task_cols or _task_cols(tiling, route.type.local_experts, columns)
     transposed = op.transpose_rhs is not None
-    rows = tiling.grouped_rows()
-    cols = Block(D3, block)
+    rows = tiling.matrix_rows()
+    cols = WHOLE if shares else Block(D3, block)
     tile = tiling.partition.matmul
+    last = ("i", shares) if shares else ("n", -(-columns // block))
     tiling.tasks(
         TasksOp(
             tiling.fresh("matmul"),
-            [*tiling.grouped_grid(route.type), ("n", -(-columns // block))],
+            [*tiling.matrix_grid(route.type), last],
             "aic",
-            "grouped_matmul",
+            "grouped_matmul_share" if shares else "grouped_matmul",
             [
                 Region(tiling.place(op.lhs), (rows, WHOLE)),
                 Region(
@@ -233,7 +234,7 @@ def matmul_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
                     (Point(D0), cols, WHOLE) if transposed else (Point(D0), WHOLE, cols),
                 ),
             ],
-            [Region(tiling.result(op.product, "product"), (rows, cols))],
+            [Region(tiling.result(op.product, "product"), (rows, cols), scatter=shares > 0)],
             {
                 "tile_m": tile.m,
                 "tile_n": tile.n,
@@ -241,6 +242,7 @@ def matmul_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
                 "transpose_rhs": int(transposed),
             },
             route.route,
+            [D3, AffineExpr.constant(shares)] if shares else [],
         )
     )
 

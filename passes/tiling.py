@@ -41,6 +41,13 @@ class Partition:
     """Parts of a rank's tokens."""
     task_cols: int
     """Columns of a matrix task; 0: chosen for each product."""
+    put_rows: int
+    """Most rows of a put; 0: as many as `put_chunks` makes it."""
+    vector_rows: int
+    """Most rows of a vector task on an expert's rows; 0: as many as `row_chunks` makes it."""
+    matrix_shares: int
+    """Matrix tasks that share a product of an expert and group, block by block; 0: they have
+    columns and chunks of rows."""
     matmul: MatmulTile
 
 
@@ -127,19 +134,48 @@ class Tiling:
         """Adds a family of tasks."""
         self.families.append(family)
 
-    def grouped_grid(self, route: RouteType) -> list[tuple[str, int]]:
-        """Grid over the parts of the grouped rows: expert, source group, chunk."""
+    def matrix_grid(self, route: RouteType) -> list[tuple[str, int]]:
+        """Grid over the parts of the grouped rows for matrix tasks: expert, group, chunk."""
+        return self._grid(route, self.partition.row_chunks)
+
+    def matrix_rows(self) -> GroupedRows:
+        """The rows of one point of `matrix_grid`, coordinates 0, 1 and 2."""
+        return self._rows(self.partition.row_chunks, self.partition.matmul.m)
+
+    def vector_grid(self, route: RouteType) -> list[tuple[str, int]]:
+        """Grid over the parts of the grouped rows for vector tasks: expert, group, chunk."""
+        return self._grid(route, self._vector_chunks(route))
+
+    def vector_rows(self, route: RouteType) -> GroupedRows:
+        """The rows of one point of `vector_grid`, coordinates 0, 1 and 2."""
+        align = self.partition.vector_rows or self.partition.matmul.m
+        return self._rows(self._vector_chunks(route), align)
+
+    def put_chunk(self, route: RouteType, index: AffineExpr) -> Chunk:
+        """Chunk `index` of the rows from one rank to one expert."""
+        rows = self.partition.put_rows
+        # A token goes to an expert at most once.
+        most = min(route.tokens.data, route.rows.data)
+        chunks = -(-most // rows) if rows else self.partition.put_chunks
+        return Chunk(index, chunks, rows or self.partition.matmul.m) if chunks > 1 else Chunk()
+
+    def _vector_chunks(self, route: RouteType) -> int:
+        if not self.partition.vector_rows:
+            return self.partition.row_chunks
+        sources = -(-self.ranks // self.partition.source_groups)
+        most = min(sources * route.tokens.data, route.rows.data)
+        return -(-most // self.partition.vector_rows)
+
+    def _grid(self, route: RouteType, chunks: int) -> list[tuple[str, int]]:
         return [
             ("e", route.local_experts),
             ("g", self.partition.source_groups),
-            ("c", self.partition.row_chunks),
+            ("c", chunks),
         ]
 
-    def grouped_rows(self) -> GroupedRows:
-        """The rows of one point of `grouped_grid`, coordinates 0, 1 and 2."""
+    def _rows(self, chunks: int, align: int) -> GroupedRows:
         e, g, c = (AffineExpr.dimension(i) for i in range(3))
-        chunks = self.partition.row_chunks
-        chunk = Chunk(c, chunks, self.partition.matmul.m) if chunks > 1 else Chunk()
+        chunk = Chunk(c, chunks, align) if chunks > 1 else Chunk()
         return GroupedRows(e, g, self.partition.source_groups, chunk)
 
 
@@ -184,7 +220,7 @@ class RowwiseTilingTrait(HasTilingTrait):
     def to_tasks(cls, op: Operation, tiling: Tiling) -> None:
         (result,) = op.results
         route = route_of_rows(op.operands, tiling)
-        rows = tiling.grouped_rows()
+        rows = tiling.vector_rows(route.type)
 
         def region(name: str) -> Region:
             selectors: tuple[Selector, ...] = (rows, Whole())
@@ -195,7 +231,7 @@ class RowwiseTilingTrait(HasTilingTrait):
         tiling.tasks(
             TasksOp(
                 tiling.fresh(short),
-                tiling.grouped_grid(route.type),
+                tiling.vector_grid(route.type),
                 "aiv",
                 cls.kernel,
                 reads,

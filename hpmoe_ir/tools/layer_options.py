@@ -17,7 +17,15 @@ from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.config_file import config_layer
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.layer import LayerConfig, LayerError
+from hpmoe_ir.machine import MachineError, load_machine
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
+from hpmoe_ir.schedules import (
+    DEFAULT_MACHINE,
+    DEFAULT_SCHEDULE,
+    SCHEDULE_NAMES,
+    ScheduleError,
+    schedule_passes,
+)
 from hpmoe_ir.source import read_module
 from hpmoe_ir.specs import find, parse_many
 from hpmoe_ir.universe import PASSES
@@ -42,18 +50,27 @@ def add_size_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--dtype", metavar="TYPE", help="bf16 or f16")
 
 
-DEFAULT_PASSES = "lower-moe"
 DIRECTIONS = ("forward", "backward", "both")
 
 
 def add_pipeline_option(parser: argparse.ArgumentParser) -> None:
-    """The lowering with its options, and the directions."""
+    """The schedule, or the lowering with its options, and the directions."""
+    parser.add_argument(
+        "--schedule",
+        metavar="NAME",
+        help=f"a known schedule: {', '.join(SCHEDULE_NAMES)}; without it {DEFAULT_SCHEDULE}",
+    )
+    parser.add_argument(
+        "--machine",
+        metavar="NAME|FILE.toml",
+        help=f"the machine that is compiled for; without it {DEFAULT_MACHINE}",
+    )
     parser.add_argument(
         "-p",
         "--passes",
-        default=DEFAULT_PASSES,
         metavar="'[derive-backward{...},]lower-moe{...}[,PASS...]'",
-        help="the passes with their options, as hpmoe-opt takes them; also those of other packages",
+        help="the passes with their options, as hpmoe-opt takes them, instead of a schedule; also "
+        "those of other packages",
     )
     parser.add_argument(
         "--direction",
@@ -138,17 +155,41 @@ class Pipeline:
     lowering: tuple[ModulePass, ...]
 
 
+def refuse_pipeline(args: argparse.Namespace, why: str) -> None:
+    """Refuses options of the pipeline where it is fixed."""
+    for key in ("schedule", "machine", "passes", "recompute"):
+        if getattr(args, key):
+            raise InputError(f"--{key}: {why}")
+
+
+def passes_of(args: argparse.Namespace) -> str:
+    """The lowering that --schedule and --machine, or --passes, name. Raises InputError."""
+    if args.passes is not None:
+        for key in ("schedule", "machine"):
+            if getattr(args, key) is not None:
+                raise InputError(f"--{key}: it is among the options of --passes; give one of them")
+        return args.passes
+    name = args.machine or DEFAULT_MACHINE
+    try:
+        return schedule_passes(args.schedule or DEFAULT_SCHEDULE, load_machine(name), name)
+    except ScheduleError as e:
+        raise InputError(f"--schedule: {e}") from e
+    except MachineError as e:
+        raise InputError(f"--machine: {e}") from e
+
+
 def pipeline_of(args: argparse.Namespace) -> Pipeline:
-    """The passes that --passes, --direction and --recompute name. Raises InputError."""
+    """The passes that the options name. Raises InputError."""
     known = Universe.get_multiverse().all_passes
-    specs = parse_many("passes", args.passes)
+    text = passes_of(args)
+    specs = parse_many("passes", text)
     passes = tuple(find("pass", spec, known, PASSES) for spec in specs)
     first = passes[0] if passes else None
     backward = first if isinstance(first, DeriveBackwardPass) else None
     lowering = passes if backward is None else passes[1:]
     if not lowering:
         raise InputError(
-            f"--passes: expected lower-moe or the passes that it consists of, found '{args.passes}'"
+            f"--passes: expected lower-moe or the passes that it consists of, found '{text}'"
         )
     recompute = tuple(name for name in args.recompute.split(",") if name)
     if recompute and backward is not None:

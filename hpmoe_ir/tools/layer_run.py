@@ -28,9 +28,9 @@ from hpmoe_ir.runtime.cpu_model import DeviceFault
 from hpmoe_ir.source import make_context
 from hpmoe_ir.tolerance import Comparison, compare, tolerance
 from hpmoe_ir.tools.layer_options import (
-    DEFAULT_PASSES,
     graph_of,
     pipeline_of,
+    refuse_pipeline,
     refuse_sizes,
 )
 from hpmoe_ir.tools.progress import Progress
@@ -121,8 +121,7 @@ class LayerRun:
         args = self.args
         if args.preset is None and args.graph is not None and Path(args.graph).is_dir():
             refuse_sizes(args, "the layer is compiled already")
-            if args.passes != DEFAULT_PASSES or args.recompute:
-                raise InputError("--passes, --recompute: the layer is compiled already")
+            refuse_pipeline(args, "the layer is compiled already")
             compiled, changed = read_compiled(ctx, Path(args.graph))
             for name in changed:
                 self.progress.note(f"{name} was changed since it was compiled")

@@ -16,11 +16,12 @@ from xdsl.utils.arg_spec import ArgSpec
 from hpmoe_ir.compiler import GRAPH_FILE
 from hpmoe_ir.graph_layer import graph_layer
 from hpmoe_ir.layer import MATRIX_BLOCK, LayerConfig
+from hpmoe_ir.passes.lower_moe import LowerMoePass
 from hpmoe_ir.shrink import smaller_numbers
 from hpmoe_ir.source import make_context, read_module
 from hpmoe_ir.specs import parse_many
 from hpmoe_ir.tools.command_line import changed
-from hpmoe_ir.tools.layer_options import DEFAULT_PASSES, layer_of
+from hpmoe_ir.tools.layer_options import layer_of, passes_of
 from hpmoe_ir.tools.run_failure import RunFailure
 from hpmoe_ir.tools.run_orders import late_ranks
 from hpmoe_ir.tools.run_values import rank_tokens
@@ -190,10 +191,10 @@ def _late_text(ranks: Iterable[int]) -> str | None:
 
 def _fewer_passes(args: Args) -> Iterator[Args]:
     """Without a pass, without the options of one, with smaller numbers in them."""
-    specs = parse_many("passes", args.passes)
+    specs = parse_many("passes", passes_of(args))
     for i, spec in enumerate(specs):
         before, after = specs[:i], specs[i + 1 :]
-        if spec.name != DEFAULT_PASSES and len(specs) > 1:
+        if spec.name != LowerMoePass.name and len(specs) > 1:
             yield _with_passes(args, [*before, *after])
         if spec.parameters:
             yield _with_passes(args, [*before, ArgSpec(spec.name, {}), *after])
@@ -209,7 +210,8 @@ def _fewer_passes(args: Args) -> Iterator[Args]:
 
 
 def _with_passes(args: Args, specs: Iterable[ArgSpec]) -> Args:
-    return changed(args, passes=",".join(str(spec) for spec in specs))
+    passes = ",".join(str(spec) for spec in specs)
+    return changed(args, passes=passes, schedule=None, machine=None)
 
 
 def _plain_seed(args: Args) -> Iterator[Args]:

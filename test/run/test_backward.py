@@ -104,6 +104,21 @@ CASES = (
         ),
     ),
     Case(
+        "as published, with small tiles",
+        tokens=(7, 64, 0, 50),
+        lowering=LowerMoePass(
+            source_groups=1,
+            put_rows=16,
+            vector_rows=16,
+            matrix_shares=5,
+            tile_m=16,
+            tile_n=32,
+            granularity="expert",
+            policy="published",
+            vector_cores="one",
+        ),
+    ),
+    Case(
         "experts joined, operator order",
         lowering=LowerMoePass(granularity="expert", policy="operator-order", rotate=False),
     ),

@@ -104,6 +104,22 @@ CASES = (
         ),
     ),
     Case(
+        "as published, with small tiles",
+        tokens=(7, 64, 0, 50),
+        launches=2,
+        lowering=LowerMoePass(
+            source_groups=1,
+            put_rows=16,
+            vector_rows=16,
+            matrix_shares=5,
+            tile_m=16,
+            tile_n=32,
+            granularity="expert",
+            policy="published",
+            vector_cores="one",
+        ),
+    ),
+    Case(
         "each source a part, put by put",
         tokens=(129,),
         lowering=LowerMoePass(source_groups=4, row_chunks=2, put_chunks=2, tile_m=16, ahead=0),

@@ -24,11 +24,13 @@ OWN = (
     "gather_rows",
     "gather_scaled_rows",
     "grouped_matmul",
+    "grouped_matmul_share",
     "place_tokens",
     "sum_copies",
     "swiglu",
     "swiglu_grad",
     "weight_gradient",
+    "weight_gradient_share",
     "weighted_sum",
 )
 

@@ -25,7 +25,7 @@ struct Arguments {
   GM_ADDR in2;
   GM_ADDR out0;
   GM_ADDR sums;
-  uint32_t rows, cols, inner, in_pitch, out_pitch, limit;
+  uint32_t rows, cols, inner, in_pitch, out_pitch, limit, shares;
 
   template <typename T>
   __aicore__ inline hpmoe::Tile<T> Tile(GM_ADDR data, uint32_t tile_rows, uint32_t tile_cols,
@@ -77,16 +77,27 @@ __aicore__ inline void RunVector(uint32_t kernel, const Arguments& a) {
   }
 }
 
+// By shares, the last first; 0 is for all blocks at once.
+template <typename T, uint32_t M, uint32_t N, uint32_t K, bool Accumulate, typename Out>
+__aicore__ inline void MultiplyShares(const hpmoe::Tile<T>& lhs, const hpmoe::Tile<T>& rhs,
+                                      const hpmoe::Tile<Out>& out, uint32_t shares) {
+  if (shares == 0) return hpmoe::WeightGradient<T, M, N, K, Accumulate>(lhs, rhs, out);
+  for (uint32_t first = shares; first-- > 0;) {
+    hpmoe::WeightGradient<T, M, N, K, Accumulate>(lhs, rhs, out, first, shares);
+  }
+}
+
 template <typename T, bool Accumulate, typename Out>
 __aicore__ inline void Multiply(uint32_t blocking, const hpmoe::Tile<T>& lhs,
-                                const hpmoe::Tile<T>& rhs, const hpmoe::Tile<Out>& out) {
+                                const hpmoe::Tile<T>& rhs, const hpmoe::Tile<Out>& out,
+                                uint32_t shares) {
   switch (blocking) {
     case 0:
-      return hpmoe::WeightGradient<T, 128, 256, 64, Accumulate>(lhs, rhs, out);
+      return MultiplyShares<T, 128, 256, 64, Accumulate>(lhs, rhs, out, shares);
     case 1:
-      return hpmoe::WeightGradient<T, 128, 128, 128, Accumulate>(lhs, rhs, out);
+      return MultiplyShares<T, 128, 128, 128, Accumulate>(lhs, rhs, out, shares);
     default:
-      return hpmoe::WeightGradient<T, 16, 16, 16, Accumulate>(lhs, rhs, out);
+      return MultiplyShares<T, 16, 16, 16, Accumulate>(lhs, rhs, out, shares);
   }
 }
 
@@ -99,13 +110,13 @@ __aicore__ inline void RunMatrix(uint32_t variant, const Arguments& a) {
   switch (variant % 3) {
     case 0:
       return Multiply<T, false>(variant / 3, lhs, rhs,
-                                a.Tile<T>(a.out0, a.rows, a.cols, a.out_pitch));
+                                a.Tile<T>(a.out0, a.rows, a.cols, a.out_pitch), a.shares);
     case 1:
       return Multiply<T, false>(variant / 3, lhs, rhs,
-                                a.Tile<float>(a.out0, a.rows, a.cols, a.out_pitch));
+                                a.Tile<float>(a.out0, a.rows, a.cols, a.out_pitch), a.shares);
     default:
       return Multiply<T, true>(variant / 3, lhs, rhs,
-                               a.Tile<float>(a.sums, a.rows, a.cols, a.out_pitch));
+                               a.Tile<float>(a.sums, a.rows, a.cols, a.out_pitch), a.shares);
   }
 }
 
@@ -125,9 +136,10 @@ extern "C" __global__ __mix__(1, 2) __aicore__
     void backward_kernels(GM_ADDR in0, GM_ADDR in1, GM_ADDR in2, GM_ADDR out0, GM_ADDR sums,
                           uint32_t kernel, uint32_t halves, uint32_t variant, uint32_t rows,
                           uint32_t cols, uint32_t inner, uint32_t in_pitch, uint32_t out_pitch,
-                          uint32_t limit) {
+                          uint32_t limit, uint32_t shares) {
   AscendC::InitSocState();
-  const Arguments a = {in0, in1, in2, out0, sums, rows, cols, inner, in_pitch, out_pitch, limit};
+  const Arguments a = {in0,  in1,   in2,      out0,      sums,  rows,
+                       cols, inner, in_pitch, out_pitch, limit, shares};
   if (halves != 0) {
     Run<half>(kernel, variant, a);
   } else {

@@ -142,7 +142,7 @@ class Kernels:
 def kernels() -> Kernels:
     pointers = ("in0", "in1", "in2", "out0", "out1")
     scalars = ("kernel", "halves", "variant", "rows", "cols", "inner")
-    scalars += ("in_pitch", "out_pitch", "limit")
+    scalars += ("in_pitch", "out_pitch", "limit", "shares")
     entry = KernelEntry("kernels", pointers, scalars)
     source = Path(__file__).parent / "kernels.cpp"
     return Kernels(build(source, entry, [DEVICE_DIR]), entry, KERNELS)

@@ -29,7 +29,7 @@ struct Arguments {
   GM_ADDR in2;
   GM_ADDR out0;
   GM_ADDR out1;
-  uint32_t rows, cols, inner, in_pitch, out_pitch, limit;
+  uint32_t rows, cols, inner, in_pitch, out_pitch, limit, shares;
 
   template <typename T>
   __aicore__ inline hpmoe::Tile<T> Tile(GM_ADDR data, uint32_t tile_rows, uint32_t tile_cols,
@@ -101,6 +101,16 @@ __aicore__ inline void RunVector(uint32_t kernel, const Arguments& a) {
   }
 }
 
+// By shares, the last first; 0 is for all blocks at once.
+template <typename T, uint32_t M, uint32_t N, uint32_t K, bool TransposeRhs>
+__aicore__ inline void Multiply(const hpmoe::Tile<T>& lhs, const hpmoe::Tile<T>& rhs,
+                                const hpmoe::Tile<T>& out, uint32_t shares) {
+  if (shares == 0) return hpmoe::GroupedMatmul<T, M, N, K, TransposeRhs>(lhs, rhs, out);
+  for (uint32_t first = shares; first-- > 0;) {
+    hpmoe::GroupedMatmul<T, M, N, K, TransposeRhs>(lhs, rhs, out, first, shares);
+  }
+}
+
 template <typename T, bool TransposeRhs>
 __aicore__ inline void RunMatmul(uint32_t blocking, const Arguments& a) {
   const hpmoe::Tile<T> lhs = a.Tile<T>(a.in0, a.rows, a.inner, a.in_pitch);
@@ -109,11 +119,11 @@ __aicore__ inline void RunMatmul(uint32_t blocking, const Arguments& a) {
   const hpmoe::Tile<T> out = a.Tile<T>(a.out0, a.rows, a.cols, a.out_pitch);
   switch (blocking) {
     case 0:
-      return hpmoe::GroupedMatmul<T, 128, 256, 64, TransposeRhs>(lhs, rhs, out);
+      return Multiply<T, 128, 256, 64, TransposeRhs>(lhs, rhs, out, a.shares);
     case 1:
-      return hpmoe::GroupedMatmul<T, 128, 128, 128, TransposeRhs>(lhs, rhs, out);
+      return Multiply<T, 128, 128, 128, TransposeRhs>(lhs, rhs, out, a.shares);
     default:
-      return hpmoe::GroupedMatmul<T, 16, 16, 16, TransposeRhs>(lhs, rhs, out);
+      return Multiply<T, 16, 16, 16, TransposeRhs>(lhs, rhs, out, a.shares);
   }
 }
 
@@ -138,9 +148,10 @@ __aicore__ inline void Run(uint32_t kernel, uint32_t variant, const Arguments& a
 extern "C" __global__ __mix__(1, 2) __aicore__
     void kernels(GM_ADDR in0, GM_ADDR in1, GM_ADDR in2, GM_ADDR out0, GM_ADDR out1, uint32_t kernel,
                  uint32_t halves, uint32_t variant, uint32_t rows, uint32_t cols, uint32_t inner,
-                 uint32_t in_pitch, uint32_t out_pitch, uint32_t limit) {
+                 uint32_t in_pitch, uint32_t out_pitch, uint32_t limit, uint32_t shares) {
   AscendC::InitSocState();
-  const Arguments a = {in0, in1, in2, out0, out1, rows, cols, inner, in_pitch, out_pitch, limit};
+  const Arguments a = {in0,  in1,   in2,      out0,      out1,  rows,
+                       cols, inner, in_pitch, out_pitch, limit, shares};
   if (halves != 0) {
     Run<half>(kernel, variant, a);
   } else {

@@ -220,8 +220,12 @@ def weight_gradient(
     kind: int = FLOATS,
     blocking: int = 0,
     gaps: tuple[int, int, int] = (0, 0, 0),
+    shares: int = 0,
 ) -> None:
-    """Runs and checks out [m x n] (+)= lhs^T rhs; gaps: elements between the rows of each."""
+    """Runs and checks out [m x n] (+)= lhs^T rhs; gaps: elements between the rows of each.
+
+    With shares, each call does every shares-th block.
+    """
     lhs, rhs = backward.values((rows, m), dtype, m), backward.values((rows, n), dtype, n + 1)
     pitch = n + gaps[2]
     result: Dtype = dtype if kind == ROUNDED else "f32"
@@ -246,6 +250,7 @@ def weight_gradient(
         in_pitch=m + gaps[0],
         out_pitch=pitch,
         limit=rows,
+        shares=shares,
     )[-1]
     expected = before + lhs.T @ rhs
     error = rows * FLOAT32 * (np.abs(lhs).T @ np.abs(rhs))
@@ -279,6 +284,14 @@ def test_weight_gradient_blockings(backward: Any, blocking: int, rows: int, kind
 @pytest.mark.parametrize("kind", [ROUNDED, ADDED], ids=["rounded", "added"])
 def test_weight_gradient_pitches(backward: Any, gaps: tuple[int, int, int], kind: int):
     weight_gradient(backward, 21, 48, 80, kind=kind, gaps=gaps)
+
+
+# Blocks of 16 x 16, 9 x 3 of them: what is added is added once.
+@pytest.mark.parametrize("shares", [1, 2, 24, 30])
+@pytest.mark.parametrize("rows", [0, 33])
+@pytest.mark.parametrize("kind", [ROUNDED, ADDED], ids=["rounded", "added"])
+def test_weight_gradient_by_shares(backward: Any, rows: int, shares: int, kind: int):
+    weight_gradient(backward, rows, 144, 48, kind=kind, blocking=2, shares=shares)
 
 
 def refused(backward: Any, kernel: str, inputs: list[Any], **scalars: int) -> None:

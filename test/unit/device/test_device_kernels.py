@@ -170,8 +170,12 @@ def matmul(
     blocking: int = 0,
     transpose: bool = False,
     gaps: tuple[int, int, int] = (0, 0, 0),
+    shares: int = 0,
 ) -> None:
-    """Runs and checks out [m x n] = a [m x k] * w; gaps: elements between the rows of each."""
+    """Runs and checks out [m x n] = a [m x k] * w; gaps: elements between the rows of each.
+
+    With shares, each call does every shares-th block.
+    """
     m, k, n = shape
     a, w = kernels.values((m, k), dtype, m), kernels.values((k, n), dtype, n)
     stored = w.T if transpose else w
@@ -189,6 +193,7 @@ def matmul(
         in_pitch=k + gaps[0],
         out_pitch=pitch,
         limit=w_pitch,
+        shares=shares,
     )
     error = k * FLOAT32 * (np.abs(a) @ np.abs(w))
     kernels.check(kernels.rows_of(raw, m, n, pitch, dtype), a @ w, error, dtype)
@@ -229,6 +234,13 @@ def test_grouped_matmul_blockings(
 @pytest.mark.parametrize("transpose", [False, True])
 def test_grouped_matmul_pitches(kernels: Any, gaps: tuple[int, int, int], transpose: bool):
     matmul(kernels, (21, 288, 80), transpose=transpose, gaps=gaps)
+
+
+# Blocks of 16 x 16, 11 x 3 of them: fewer, as many and more shares.
+@pytest.mark.parametrize("shares", [1, 2, 24, 33, 40])
+@pytest.mark.parametrize("transpose", [False, True])
+def test_grouped_matmul_by_shares(kernels: Any, shares: int, transpose: bool):
+    matmul(kernels, (171, 80, 48), blocking=2, transpose=transpose, shares=shares)
 
 
 def test_grouped_matmul_stops_at_operands_that_do_not_fit(kernels: Any):

@@ -38,7 +38,7 @@ def one_core(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("rotate", [False, True])
-@pytest.mark.parametrize("policy", ["operator-order", "depth-first"])
+@pytest.mark.parametrize("policy", ["operator-order", "depth-first", "published"])
 @pytest.mark.parametrize("seed", range(30))
 def test_queues_run_to_the_end_in_a_right_order(
     programs: Any, one_core: str, seed: int, policy: str, rotate: bool
@@ -52,6 +52,7 @@ def test_queues_run_to_the_end_in_a_right_order(
             policy=policy,
             rotate=rotate,
             ahead=draw.randrange(3),
+            vector_cores=draw.choice(["both", "one"]),
             machine=draw.choice([one_core, "ascend-a3"]),
         ),
     ):

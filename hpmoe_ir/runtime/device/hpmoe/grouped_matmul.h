@@ -46,15 +46,17 @@ struct MatmulOperands {
 // out [rows x n] = a [rows x Kdim] * w [Kdim x n], or * w^T with w [n x Kdim] when TransposeRhs;
 // sums in float, rounded to nearest even on the way out. Kdim and n are multiples of 16; only valid
 // rows are written. M x N is the block of the result in L0C, K the inner step in L0A and L0B.
+// Blocks first, first + step, .. of out are done, row by row of blocks: by default all.
 template <typename T, uint32_t M, uint32_t N, uint32_t K, bool TransposeRhs>
-__aicore__ inline void GroupedMatmul(const Tile<T>& a, const Tile<T>& w, const Tile<T>& out) {
+__aicore__ inline void GroupedMatmul(const Tile<T>& a, const Tile<T>& w, const Tile<T>& out,
+                                     uint32_t first = 0, uint32_t step = 1) {
   using Plan = MatmulPlan<T, M, N, K>;
   using Operands = MatmulOperands<T, Plan, TransposeRhs>;
   Require(a.rows == out.rows && a.cols == (TransposeRhs ? w.cols : w.rows) &&
           out.cols == (TransposeRhs ? w.rows : w.cols));
-  Require(a.cols > 0 && a.cols % kFractal == 0 && out.cols % kFractal == 0);
+  Require(a.cols > 0 && a.cols % kFractal == 0 && out.cols % kFractal == 0 && step > 0);
   if (out.rows == 0 || out.cols == 0) return;
-  MatmulPipeline<Plan, Operands>({a, w, out}, out.rows, out.cols, a.cols).Run();
+  MatmulPipeline<Plan, Operands>({a, w, out}, out.rows, out.cols, a.cols, {first, step}).Run();
 }
 
 }  // namespace hpmoe

@@ -7,6 +7,12 @@
 
 namespace hpmoe {
 
+// The blocks of a product that a task does: first, first + step, and so on.
+struct Share {
+  uint32_t first = 0;
+  uint32_t step = 1;
+};
+
 // Blocks of M x N results, each summed up in L0C over chunks of the inner dimension that lie in L1.
 // The matrix core's queues overlap by double buffers: while chunk i is multiplied, chunk i + 1 (be
 // it of the next block) is on its way into L1, and step by step the next operands into L0.
@@ -22,13 +28,15 @@ class MatmulPipeline {
  public:
   // The inner dimension may be 0: its chunk then has no valid index, so the result is zero.
   __aicore__ inline MatmulPipeline(const Operands& operands, uint32_t rows, uint32_t cols,
-                                   uint32_t depth)
+                                   uint32_t depth, const Share& share)
       : operands_(operands),
         depth_(depth),
         chunks_(Max(CeilDiv(depth, Plan::kChunk), 1)),
-        blocks_{rows, cols, Plan::kRows, Plan::kCols} {}
+        blocks_{rows, cols, Plan::kRows, Plan::kCols},
+        share_(share) {}
 
   __aicore__ inline void Run() {
+    if (share_.first >= blocks_.Count()) return;
     for (uint32_t slot = 0; slot < 2; ++slot) {
       AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(slot);
       AscendC::SetFlag<AscendC::HardEvent::M_MTE1>(slot);
@@ -36,7 +44,7 @@ class MatmulPipeline {
     for (uint32_t slot = 0; slot < Plan::kResults; ++slot) {
       AscendC::SetFlag<AscendC::HardEvent::FIX_M>(slot);
     }
-    const uint32_t count = blocks_.Count() * chunks_;
+    const uint32_t count = CeilDiv(blocks_.Count() - share_.first, share_.step) * chunks_;
     for (uint32_t i = 0; i <= count; ++i) {
       if (i < count) Load(i);
       if (i > 0) Multiply(i - 1);
@@ -57,19 +65,24 @@ class MatmulPipeline {
     return Min(Plan::kChunk, depth_ - c * Plan::kChunk);
   }
 
+  // The i-th block of this task.
+  __aicore__ inline Blocks::Block Block(uint32_t i) const {
+    return blocks_.At(share_.first + i * share_.step);
+  }
+
   // Brings both operands of chunk i into L1.
   __aicore__ inline void Load(uint32_t i) const {
     const uint32_t chunk = i % chunks_;
     const uint32_t slot = i % 2;
     AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(slot);
-    operands_.LoadChunk(slot, blocks_.At(i / chunks_), chunk * Plan::kChunk, Depth(chunk));
+    operands_.LoadChunk(slot, Block(i / chunks_), chunk * Plan::kChunk, Depth(chunk));
     AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE1>(slot);
   }
 
   // Adds chunk i to its block's result; stores the result after the block's last chunk.
   __aicore__ inline void Multiply(uint32_t i) {
     const uint32_t block = i / chunks_;
-    const Blocks::Block b = blocks_.At(block);
+    const Blocks::Block b = Block(block);
     const uint32_t chunk = i % chunks_;
     const uint32_t depth = Max(RoundUp(Depth(chunk), kFractal), kFractal);
     const uint32_t slot = i % 2;
@@ -97,6 +110,7 @@ class MatmulPipeline {
   uint32_t depth_;
   uint32_t chunks_;
   Blocks blocks_;
+  Share share_;
   uint32_t steps_ = 0;
 };
 

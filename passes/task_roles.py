@@ -1,0 +1,102 @@
+"""What families of tasks are for, read from their regions and dependences.
+
+Policies that come from other systems speak of dispatch, of products and of weight gradients. What a
+family is follows from what it reads and writes, not from its name, so that operators from outside
+take their places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hpmoe_ir.dialects.index import IntArray, dims_used, evaluate_index
+from hpmoe_ir.dialects.region import GroupedRows
+from hpmoe_ir.dialects.tile import DependenceOp, TasksOp
+
+
+def expert_of(family: TasksOp) -> IntArray | None:
+    """The local expert whose rows each task works on, None where it is not one expert."""
+    for region in (*family.write_regions, *family.read_regions):
+        rows = region.rows
+        if isinstance(rows, GroupedRows):
+            value = evaluate_index(rows.expert, family.coordinates(), 0)
+            return np.broadcast_to(np.asarray(value, dtype=np.int64), (family.task_count,))
+    return None
+
+
+def is_put(family: TasksOp) -> bool:
+    """Whether the tasks write into other ranks' memory."""
+    return family.target_peer is not None
+
+
+def is_dispatch(family: TasksOp) -> bool:
+    """Whether the tasks put rows where the experts are."""
+    return is_put(family) and any(isinstance(r.rows, GroupedRows) for r in family.write_regions)
+
+
+def is_return(family: TasksOp) -> bool:
+    """Whether the tasks put experts' rows back to where the tokens are."""
+    reads = any(isinstance(r.rows, GroupedRows) for r in family.read_regions)
+    return is_put(family) and reads and not is_dispatch(family)
+
+
+def is_weight_gradient(family: TasksOp) -> bool:
+    """Whether matrix tasks sum over an expert's rows: they read rows and write none."""
+    reads = any(isinstance(r.rows, GroupedRows) for r in family.read_regions)
+    return family.core.data == "aic" and reads and all(r.rows is None for r in family.write_regions)
+
+
+def peer_dims(family: TasksOp) -> set[int]:
+    """The coordinates that say which rank the tasks write to."""
+    peer = family.target_peer
+    return set() if peer is None else dims_used(peer)
+
+
+class FamilyGraph:
+    """Which families wait for which. Families are numbers, in the order of the program."""
+
+    def __init__(self, families: Sequence[TasksOp], dependences: Sequence[DependenceOp]) -> None:
+        numbers = {f.sym_name.data: i for i, f in enumerate(families)}
+        self.before: list[set[int]] = [set() for _ in families]
+        """The families that one waits for itself."""
+        self.after: list[set[int]] = [set() for _ in families]
+        for d in dependences:
+            first = numbers[d.producer.root_reference.data]
+            second = numbers[d.consumer.root_reference.data]
+            self.before[second].add(first)
+            self.after[first].add(second)
+
+    def depths(self) -> list[int]:
+        """Dependences on the longest chain that ends at each family.
+
+        Families of one depth do not wait for each other, at whatever length. Where families wait
+        for each other in a circle, which single tasks may do, the numbers say nothing.
+        """
+        depths = [0] * len(self.before)
+        # Longest paths of a graph without cycles: as many rounds as the longest can have steps.
+        for _ in depths:
+            longer = [max((depths[b] + 1 for b in before), default=0) for before in self.before]
+            if longer == depths:
+                break
+            depths = longer
+        return depths
+
+    def upstream(self, families: set[int]) -> set[int]:
+        """The families that those, or others on the way to them, wait for."""
+        return _reachable(families, self.before)
+
+    def downstream(self, families: set[int]) -> set[int]:
+        """The families that wait for those, or for others on the way."""
+        return _reachable(families, self.after)
+
+
+def _reachable(start: set[int], steps: list[set[int]]) -> set[int]:
+    found: set[int] = set()
+    todo = list(start)
+    while todo:
+        for following in steps[todo.pop()] - found:
+            found.add(following)
+            todo.append(following)
+    return found
