@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
+import math
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, cast
+
+from hpmoe_ir.machine_rates import RATE_NAMES, RATE_UNITS, Rates
 
 MACHINE_DIR = Path(__file__).parent / "machines"
 
@@ -15,8 +21,24 @@ class MachineError(ValueError):
 
 
 @dataclass(frozen=True)
+class Number:
+    """One number of a description: `low` to `high` is the range where it is uncertain."""
+
+    value: float
+    unit: str
+    source: str
+    low: float
+    high: float
+
+    @property
+    def uncertain(self) -> bool:
+        """Whether sources disagree, or there is none."""
+        return self.low < self.high
+
+
+@dataclass(frozen=True)
 class Machine:
-    """Core counts and memory sizes of one chip. All sizes are bytes.
+    """Core counts, memory sizes and rates of one chip. All sizes are bytes.
 
     The `_reserved` bytes at the end of L1 and UB belong to the system and to the worker loop;
     tile kernels may use what is left.
@@ -41,6 +63,12 @@ class Machine:
     """Most tasks that one family may have."""
     families: int
     """Most families that one program may have."""
+    rates: Rates
+    """Speeds and latencies."""
+    numbers: Mapping[str, Number] = field(compare=False, repr=False)
+    """All numbers as described, by section and key: "latency.poll"."""
+    digest: str = field(compare=False, repr=False)
+    """SHA-256 of the description."""
 
     @property
     def aiv_cores(self) -> int:
@@ -61,6 +89,40 @@ class Machine:
         """Number of cores of `kind`, "aic" or "aiv"."""
         return {"aic": self.aic_cores, "aiv": self.aiv_cores}[kind]
 
+    def with_rate(self, name: str, value: float) -> Machine:
+        """This machine with one of its rates changed, such as "shared_bandwidth.link_out".
+
+        Raises MachineError for a name that is no rate.
+        """
+        if name not in RATE_NAMES:
+            near = difflib.get_close_matches(name, RATE_NAMES, n=1)
+            hint = f"; did you mean '{near[0]}'?" if near else ""
+            raise MachineError(f"{self.name}: no rate '{name}'{hint}")
+        number = replace(self.numbers[name], value=value)
+        return replace(
+            self,
+            rates=replace(self.rates, **{RATE_NAMES[name]: value}),
+            numbers={**self.numbers, name: number},
+        )
+
+
+SIZES: dict[str, tuple[str, str]] = {
+    "cores.aic": ("aic_cores", "cores"),
+    "cores.aiv_per_aic": ("aiv_per_aic", "cores"),
+    "memory.l0a": ("l0a_bytes", "bytes"),
+    "memory.l0b": ("l0b_bytes", "bytes"),
+    "memory.l0c": ("l0c_bytes", "bytes"),
+    "memory.l1": ("l1_bytes", "bytes"),
+    "memory.ub": ("ub_bytes", "bytes"),
+    "memory.l1_reserved": ("l1_reserved", "bytes"),
+    "memory.ub_reserved": ("ub_reserved", "bytes"),
+    "memory.counter_line": ("counter_line", "bytes"),
+    "limits.event_ids": ("event_ids", "flags"),
+    "limits.queue_points": ("queue_points", "tasks"),
+    "limits.families": ("families", "families"),
+}
+"""Field of `Machine` and unit of each whole number of a description."""
+
 
 def machine_names() -> list[str]:
     """Names of the descriptions that come with the package."""
@@ -70,46 +132,125 @@ def machine_names() -> list[str]:
 def load_machine(name: str) -> Machine:
     """Reads the description `name`, or the file `name` where it ends in `.toml`.
 
-    Raises MachineError for an unknown name, a missing or unknown field, a wrong type.
+    A description may name another one of the package as its `base`; what it does not say is then
+    as there. Raises MachineError for an unknown name, a missing or unknown number, a wrong type or
+    unit, a value outside its own range.
     """
     path = Path(name) if name.endswith(".toml") else MACHINE_DIR / f"{name}.toml"
     if not path.is_file():
         near = difflib.get_close_matches(name, machine_names(), n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise MachineError(f"unknown machine '{name}'; known: {', '.join(machine_names())}{hint}")
+    content = path.read_bytes()
     try:
-        data = tomllib.loads(path.read_text())
+        data = tomllib.loads(content.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
         raise MachineError(f"{path.name}: not a TOML file: {e}") from e
-
-    def number(section: str, key: str) -> int:
-        value = data.get(section, {}).get(key)
-        if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
-            raise MachineError(
-                f"{path.name}: [{section}] {key}: expected a positive integer, found {value!r}"
-            )
-        return value
-
-    def text(key: str) -> str:
-        value = data.get(key)
-        if not isinstance(value, str):
-            raise MachineError(f"{path.name}: {key}: expected a string, found {value!r}")
-        return value
-
+    if "base" in data:
+        base = _text(path.name, data, "base")
+        if base not in machine_names():
+            known = ", ".join(machine_names())
+            raise MachineError(f"{path.name}: base: expected one of {known}, found '{base}'")
+        inherited = tomllib.loads((MACHINE_DIR / f"{base}.toml").read_text())
+        content += (MACHINE_DIR / f"{base}.toml").read_bytes()
+        data = _merged(inherited, data)
+    numbers = _numbers(path.name, data)
+    sizes: dict[str, Any] = {}
+    for key, (attribute, _) in SIZES.items():
+        value = numbers[key].value
+        if value != int(value) or value <= 0:
+            raise _error(path.name, key, f"expected a positive whole number, found {value!r}")
+        sizes[attribute] = int(value)
     return Machine(
-        name=text("name"),
-        arch=text("arch"),
-        aic_cores=number("cores", "aic"),
-        aiv_per_aic=number("cores", "aiv_per_aic"),
-        l0a_bytes=number("memory", "l0a"),
-        l0b_bytes=number("memory", "l0b"),
-        l0c_bytes=number("memory", "l0c"),
-        l1_bytes=number("memory", "l1"),
-        ub_bytes=number("memory", "ub"),
-        l1_reserved=number("memory", "l1_reserved"),
-        ub_reserved=number("memory", "ub_reserved"),
-        counter_line=number("memory", "counter_line"),
-        event_ids=number("limits", "event_ids"),
-        queue_points=number("limits", "queue_points"),
-        families=number("limits", "families"),
+        name=_text(path.name, data, "name"),
+        arch=_text(path.name, data, "arch"),
+        rates=Rates(**{RATE_NAMES[key]: numbers[key].value for key in RATE_NAMES}),
+        numbers=numbers,
+        digest=hashlib.sha256(content).hexdigest(),
+        **sizes,
     )
+
+
+UNITS = {key: unit for key, (_, unit) in SIZES.items()} | RATE_UNITS
+"""Unit of each number of a description, by section and key."""
+
+MAY_BE_ZERO = frozenset({"cycles", "s"})
+"""Units of costs, which may be 0; everything else is more."""
+
+
+def _error(file: str, key: str, what: str) -> MachineError:
+    section, _, name = key.partition(".")
+    return MachineError(f"{file}: [{section}] {name}: {what}")
+
+
+def _merged(base: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+    """What `data` says, and for the rest what `base` says."""
+    merged = base | data
+    for key in base.keys() & data.keys():
+        mine, its = data[key], base[key]
+        if isinstance(mine, dict) and isinstance(its, dict):
+            merged[key] = {**its, **mine}
+    return merged
+
+
+def _text(file: str, data: Mapping[str, Any], key: str) -> str:
+    value = data.get(key)
+    if not isinstance(value, str):
+        raise MachineError(f"{file}: {key}: expected a string, found {value!r}")
+    return value
+
+
+def _numbers(file: str, data: Mapping[str, Any]) -> dict[str, Number]:
+    sections = {key.partition(".")[0] for key in UNITS}
+    for section, content in data.items():
+        if section in ("name", "arch", "base"):
+            continue
+        if section not in sections or not isinstance(content, dict):
+            raise MachineError(f"{file}: [{section}]: unknown section{_hint(section, sections)}")
+        known = {k.partition(".")[2] for k in UNITS if k.startswith(f"{section}.")}
+        for key in cast("dict[str, Any]", content):
+            if key not in known:
+                raise _error(file, f"{section}.{key}", f"unknown number{_hint(key, known)}")
+    numbers: dict[str, Number] = {}
+    for key, unit in UNITS.items():
+        section, _, name = key.partition(".")
+        table = data.get(section, {}).get(name)
+        if not isinstance(table, dict):
+            raise _error(
+                file, key, f'expected {{ value, unit = "{unit}", source }}, found {table!r}'
+            )
+        numbers[key] = _number(file, key, unit, cast("dict[str, Any]", table))
+    return numbers
+
+
+def _hint(name: str, known: set[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean '{near[0]}'?" if near else ""
+
+
+def _number(file: str, key: str, unit: str, table: Mapping[str, Any]) -> Number:
+    allowed = {"value", "unit", "source", "low", "high"}
+    for name in table:
+        if name not in allowed:
+            raise _error(file, key, f"unknown field '{name}'{_hint(name, allowed)}")
+    for name in ("unit", "source"):
+        if not isinstance(table.get(name), str):
+            raise _error(file, key, f"{name}: expected a string, found {table.get(name)!r}")
+    if table["unit"] != unit:
+        raise _error(file, key, f'unit: expected "{unit}", found "{table["unit"]}"')
+
+    def amount(name: str) -> float:
+        value = table.get(name)
+        low = 0 if unit in MAY_BE_ZERO else math.ulp(0.0)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not value >= low:
+            expected = "a number of at least 0" if low == 0 else "a positive number"
+            raise _error(file, key, f"{name}: expected {expected}, found {value!r}")
+        return value
+
+    value = amount("value")
+    if ("low" in table) != ("high" in table):
+        raise _error(file, key, "expected both low and high, or neither")
+    low, high = (amount("low"), amount("high")) if "low" in table else (value, value)
+    if not low <= value <= high:
+        raise _error(file, key, f"value: expected {low!r} to {high!r}, found {value!r}")
+    return Number(value, unit, table["source"], low, high)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import TypeVar
 
 from hpmoe_ir.machine import Machine
 from hpmoe_ir.runtime.cpu_build import (
@@ -44,6 +45,7 @@ MIXED_RESERVE = 256
 FAULT_STATUS = 10
 
 Bytes = npt.NDArray[np.uint8]
+T = TypeVar("T")
 Persistent = int | bytes | Sequence[bytes]
 
 
@@ -192,7 +194,7 @@ def _read_fault(path: Path) -> DeviceFault:
     )
 
 
-class _Job:
+class Job:
     """The text and the data of a job while it is put together."""
 
     def __init__(self) -> None:
@@ -232,7 +234,7 @@ def _size(name: str, value: Persistent, ranks: int) -> int:
     return sizes.pop()
 
 
-def _write_machine(job: _Job, machine: Machine, event_ids: int | None) -> None:
+def write_machine(job: Job, machine: Machine, event_ids: int | None) -> None:
     job.line("event_ids", machine.event_ids if event_ids is None else event_ids)
     job.line("space", "L0A", machine.l0a_bytes)
     job.line("space", "L0B", machine.l0b_bytes)
@@ -294,7 +296,7 @@ def execute(
     if not 1 <= blocks <= machine.aic_cores:
         raise ValueError(f"blocks: expected 1 to {machine.aic_cores}, found {blocks}")
 
-    job = _Job()
+    job = Job()
     for key, value in (("seed", seed), ("ranks", ranks), ("blocks", blocks)):
         job.line(key, value)
     for rank in late:
@@ -302,7 +304,7 @@ def execute(
     job.line("steps", steps)
     job.line("seconds", seconds)
     job.line("checks", int(checks))
-    _write_machine(job, machine, event_ids)
+    write_machine(job, machine, event_ids)
     sizes = {name: _size(name, value, ranks) for name, value in persistent.items()}
     for name, value in persistent.items():
         shared = job.add_data(value) if isinstance(value, bytes) else -1
@@ -337,14 +339,19 @@ def execute(
                 job.line("read_back", name, outputs[name][0])
             results[-1].append(outputs)
 
-    data = _run_job(executable, job, seconds)
+    data = run_job(executable, job, seconds, _read_results)
     return [
         [{name: data[at : at + n].copy() for name, (at, n) in rank.items()} for rank in launch]
         for launch in results
     ]
 
 
-def _run_job(executable: Path, job: _Job, seconds: int) -> Bytes:
+def _read_results(directory: Path) -> Bytes:
+    return np.fromfile(directory / "results.bin", np.uint8)
+
+
+def run_job(executable: Path, job: Job, seconds: int, read: Callable[[Path], T]) -> T:
+    """What `read` finds in the job's directory after the run. Raises DeviceFault."""
     with tempfile.TemporaryDirectory(prefix="hpmoe-job-") as name:
         directory = Path(name)
         (directory / "job.txt").write_text("\n".join(job.lines) + "\n")
@@ -365,4 +372,4 @@ def _run_job(executable: Path, job: _Job, seconds: int) -> Bytes:
         if done.returncode != 0:
             reason = done.stderr.strip() or f"status {done.returncode}"
             raise DeviceFault("crash", f"the executable ended early: {reason}")
-        return np.fromfile(results, np.uint8)
+        return read(directory)

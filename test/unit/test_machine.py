@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hpmoe_ir.machine import MACHINE_DIR, MachineError, load_machine, machine_names
+from hpmoe_ir.machine import (
+    MACHINE_DIR,
+    UNITS,
+    MachineError,
+    Number,
+    load_machine,
+    machine_names,
+)
+from hpmoe_ir.machine_rates import RATE_NAMES
 
 TEXT = (MACHINE_DIR / "ascend-a3.toml").read_text()
 
@@ -24,28 +33,113 @@ def test_descriptions_of_the_package(name: str):
 
 def test_a_file_of_ones_own(tmp_path: Path):
     path = tmp_path / "mine.toml"
-    path.write_text(TEXT.replace('"ascend-a3"', '"mine"').replace("aic = 24", "aic = 3"))
-    machine = load_machine(str(path))
-    assert (machine.name, machine.aic_cores, machine.aiv_cores) == ("mine", 3, 6)
+    path.write_text(
+        'name = "mine"\nbase = "ascend-a3"\n'
+        '[cores]\naic = { value = 3, unit = "cores", source = "a drawing" }\n'
+        '[latency]\npoll = { value = 1e-6, unit = "s", low = 0, high = 2e-6, source = "a guess" }\n'
+    )
+    machine, base = load_machine(str(path)), load_machine("ascend-a3")
+    assert (machine.name, machine.arch) == ("mine", base.arch)
+    assert (machine.aic_cores, machine.aiv_cores) == (3, 6)
+    assert machine.rates == replace(base.rates, latency_poll=1e-6)
+    assert machine.numbers["latency.poll"] == Number(1e-6, "s", "a guess", 0, 2e-6)
+    assert not machine.numbers["cores.aic"].uncertain
+    assert machine.digest != base.digest
+
+
+def test_every_rate_is_described_and_has_a_unit():
+    machine = load_machine("ascend-a3")
+    for name, attribute in RATE_NAMES.items():
+        assert machine.numbers[name].value == getattr(machine.rates, attribute)
+        assert machine.numbers[name].source
+    assert set(machine.numbers) == set(UNITS)
+
+
+def test_rates_can_be_varied():
+    machine = load_machine("ascend-a3")
+    slow = machine.with_rate("shared_bandwidth.link_out", 1e11)
+    assert slow.rates.shared_bandwidth_link_out == 1e11
+    assert slow.numbers["shared_bandwidth.link_out"].value == 1e11
+    assert slow.rates.shared_bandwidth_link_in == machine.rates.shared_bandwidth_link_in
+    with pytest.raises(MachineError, match=r"no rate 'latency\.pol'; did you mean 'latency\.poll'"):
+        machine.with_rate("latency.pol", 1.0)
+
+
+L0A = 'l0a = { value = 65536, unit = "bytes", source = "toolkit, on-chip memories of dav-2201" }'
+POLL = "poll = { value = 6e-07"
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("aic = 24", "", "[cores] aic: expected a positive integer, found None"),
-        ("aic = 24", "aic = 0", "[cores] aic: expected a positive integer, found 0"),
         (
-            "aic = 24",
-            "aic = true",
-            "[cores] aic: expected a positive integer, found True",
+            L0A,
+            "",
+            '[memory] l0a: expected { value, unit = "bytes", source }, found None',
         ),
         (
+            L0A,
             "l0a = 65536",
-            'l0a = "64K"',
-            "[memory] l0a: expected a positive integer, found '64K'",
+            '[memory] l0a: expected { value, unit = "bytes", source }, found 65536',
         ),
+        (
+            "l0a = { value = 65536",
+            "l0a = { value = 0",
+            "[memory] l0a: value: expected a positive number, found 0",
+        ),
+        (
+            "l0a = { value = 65536",
+            "l0a = { value = 1.5",
+            "[memory] l0a: expected a positive whole number, found 1.5",
+        ),
+        (
+            "l0a = { value = 65536",
+            'l0a = { value = "64K"',
+            "[memory] l0a: value: expected a positive number, found '64K'",
+        ),
+        (
+            "l0a = { value = 65536",
+            "l0a = { value = true",
+            "[memory] l0a: value: expected a positive number, found True",
+        ),
+        (
+            POLL,
+            "poll = { value = -1",
+            "[latency] poll: value: expected a number of at least 0, found -1",
+        ),
+        (
+            POLL,
+            "poll = { value = 6e-3",
+            "[latency] poll: value: expected 3e-07 to 1e-06, found 0.006",
+        ),
+        (
+            'poll = { value = 6e-07, unit = "s"',
+            'poll = { value = 6e-07, unit = "us"',
+            '[latency] poll: unit: expected "s", found "us"',
+        ),
+        (
+            'poll = { value = 6e-07, unit = "s", low = 3e-07,',
+            'poll = { value = 6e-07, unit = "s",',
+            "[latency] poll: expected both low and high, or neither",
+        ),
+        (
+            POLL,
+            "poll = { vale = 1, value = 6e-07",
+            "[latency] poll: unknown field 'vale'; did you mean 'value'?",
+        ),
+        (
+            "l0a = { value",
+            "l0aa = { value",
+            "[memory] l0aa: unknown number; did you mean 'l0a'?",
+        ),
+        ("[limits]", "[limit]", "[limit]: unknown section; did you mean 'limits'?"),
         ('name = "ascend-a3"', "name = 3", "name: expected a string, found 3"),
         ('arch = "dav-2201"', "", "arch: expected a string, found None"),
+        (
+            'arch = "dav-2201"',
+            'arch = "dav-2201"\nbase = "mine.toml"',
+            "base: expected one of ascend-a2, ascend-a3, found 'mine.toml'",
+        ),
     ],
 )
 def test_descriptions_that_do_not_say_what_they_must(

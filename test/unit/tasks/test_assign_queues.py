@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import ModuleOp
 from hpmoe_ir.dialects import queue
 from hpmoe_ir.dialects.tile import families_of
 from hpmoe_ir.interpreter.tasks import ProgramRun
-from hpmoe_ir.machine import MACHINE_DIR
 from hpmoe_ir.passes.assign_queues import AssignQueuesPass
 from hpmoe_ir.passes.elide_dependencies import ElideDependenciesPass
 from hpmoe_ir.passes.insert_dependencies import InsertDependenciesPass
@@ -31,9 +30,11 @@ class Trace(ProgramRun):
 @pytest.fixture(scope="module")
 def one_core(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A machine with one matrix core."""
-    text = (MACHINE_DIR / "ascend-a3.toml").read_text()
     path: Path = tmp_path_factory.mktemp("machine") / "one-core.toml"
-    path.write_text(text.replace("aic = 24", "aic = 1"))
+    path.write_text(
+        'name = "one-core"\nbase = "ascend-a3"\n'
+        '[cores]\naic = { value = 1, unit = "cores", source = "the test" }\n'
+    )
     return str(path)
 
 

@@ -6,6 +6,7 @@
 
 #include "engine.h"
 #include "shadow.h"
+#include "timing.h"
 
 namespace cpu_model {
 
@@ -73,6 +74,7 @@ static CacheEntry& Load(Core& core, uint64_t line, Where where) {
 
 uint64_t ReadGlobal(const GlobalRef& tensor, uint64_t offset, uint32_t bytes, Where where) {
   const uint64_t addr = tensor.addr + offset;
+  if (timing) return timed::Read(addr, bytes, where);
   Core& core =
       Enter("GetValue", PIPE_S, where, {GlobalSpan({addr, tensor.end}, false, bytes)}, true);
   CheckScalar("GetValue", addr, bytes, where);
@@ -92,6 +94,7 @@ uint64_t ReadGlobal(const GlobalRef& tensor, uint64_t offset, uint32_t bytes, Wh
 void WriteGlobal(const GlobalRef& tensor, uint64_t offset, uint32_t bytes, uint64_t value,
                  Where where) {
   const uint64_t addr = tensor.addr + offset;
+  if (timing) return timed::Write(addr, bytes, value);
   // The write reaches memory, and readers wake, when the line is written back.
   Core& core = Enter("SetValue", PIPE_S, where, {});
   CheckSpan(core, "SetValue", GlobalSpan({addr, tensor.end}, true, bytes), where);
@@ -105,6 +108,7 @@ void WriteGlobal(const GlobalRef& tensor, uint64_t offset, uint32_t bytes, uint6
 }
 
 void CleanCache(const GlobalRef& tensor, bool whole_cache, Where where) {
+  if (timing) return timed::Clean(tensor.addr, whole_cache);
   Core& core = Enter("DataCacheCleanAndInvalid", PIPE_S, where, {}, true);
   if (whole_cache) {
     while (!core.cache_order.empty()) Drop(core, core.cache_order.back(), where);
@@ -118,6 +122,12 @@ void CleanCache(const GlobalRef& tensor, bool whole_cache, Where where) {
 uint64_t ReadLocal(const LocalRef& tensor, uint64_t offset, uint32_t bytes, Where where) {
   LocalRef at = tensor;
   at.addr += static_cast<uint32_t>(offset);
+  if (timing) {
+    timed::LocalAccess();
+    uint64_t value = 0;
+    std::memcpy(&value, LocalData(*TheEngine().current, at), bytes);
+    return value;
+  }
   Span span = LocalSpan(tensor, false, bytes);
   span.begin = at.addr;
   Core& core = Enter("GetValue", PIPE_S, where, {span}, true);
@@ -135,6 +145,12 @@ void WriteLocal(const LocalRef& tensor, uint64_t offset, uint32_t bytes, uint64_
                 Where where) {
   LocalRef at = tensor;
   at.addr += static_cast<uint32_t>(offset);
+  if (timing) {
+    timed::LocalAccess();
+    ++TheEngine().current->effects;
+    std::memcpy(LocalData(*TheEngine().current, at), &value, bytes);
+    return;
+  }
   Span span = LocalSpan(tensor, true, bytes);
   span.begin = at.addr;
   Core& core = Enter("SetValue", PIPE_S, where, {span});

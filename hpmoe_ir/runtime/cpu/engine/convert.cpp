@@ -5,6 +5,7 @@
 
 #include "engine.h"
 #include "numbers.h"
+#include "timing.h"
 
 namespace cpu_model {
 
@@ -164,6 +165,11 @@ void Convert(const LocalRef& dst, DType dst_type, const LocalRef& src, DType src
              RoundMode mode, int64_t count, Where where) {
   const Span write = LocalSpan(dst, true, static_cast<uint64_t>(count) * WidthOf(dst_type));
   const Span read = LocalSpan(src, false, static_cast<uint64_t>(count) * WidthOf(src_type));
+  if (timing) {
+    const bool wide = write.bytes > read.bytes;
+    const bool work = timed::Vector(src_type, wide ? write.bytes : read.bytes, count, false);
+    if (!work || !IsInteger(dst_type)) return;
+  }
   Core& core = Enter("Cast", PIPE_V, where, {write, read});
   if (!Exists(src_type, dst_type, mode)) {
     Unsupported("Cast with this pair of types and this rounding mode", where);

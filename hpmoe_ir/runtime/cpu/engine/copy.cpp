@@ -3,6 +3,7 @@
 
 #include "engine.h"
 #include "numbers.h"
+#include "timing.h"
 
 namespace cpu_model {
 
@@ -63,7 +64,8 @@ static void PadBlock(uint8_t* row, const uint8_t* src, uint64_t bytes, const Pad
 }
 
 void CopyIn(const char* api, const LocalRef& dst, const GlobalRef& src, const Blocks& blocks,
-            const Padding& padding, Where where) {
+            const Padding& padding, DType type, Where where) {
+  if (timing && !timed::In(dst, src, blocks, type, where)) return;
   CheckBlocks(api, blocks, where);
   const bool padded = api[8] == 'P';
   const uint64_t row =
@@ -83,7 +85,7 @@ void CopyIn(const char* api, const LocalRef& dst, const GlobalRef& src, const Bl
          where);
   }
   if (total == 0) return;
-  if (small)
+  if (small && !timing)
     NotePoll(core, src.addr, dst.addr, blocks.bytes, Seen(GlobalData(src.addr), total), where);
   uint8_t* out = LocalData(core, dst);
   for (uint32_t i = 0; i < blocks.count; ++i) {
@@ -170,6 +172,7 @@ void CheckAtomic(const char* api, const Core& core, uint64_t addr, DType type, W
 
 void CopyOut(const char* api, const GlobalRef& dst, const LocalRef& src, const Blocks& blocks,
              DType type, Where where) {
+  if (timing && !timed::Out(dst, src, blocks, type)) return;
   CheckBlocks(api, blocks, where);
   Core& core =
       Enter(api, PIPE_MTE3, where,
@@ -211,6 +214,7 @@ static void CheckNz(const NzShape& shape, Where where) {
 }
 
 void CopyInNz(const LocalRef& dst, const GlobalRef& src, const NzShape& shape, Where where) {
+  if (timing) return timed::InNz(src, shape);
   const char* api = "DataCopy with Nd2NzParams";
   const bool nothing = shape.matrices == 0 || shape.rows == 0 || shape.columns == 0;
   if (!nothing) CheckNz(shape, where);
@@ -254,6 +258,7 @@ void CopyInNz(const LocalRef& dst, const GlobalRef& src, const NzShape& shape, W
 
 void FillL1(const LocalRef& dst, uint32_t count, uint32_t bytes, uint32_t pitch, uint64_t value,
             uint32_t width, Where where) {
+  if (timing) timed::Fill(uint64_t{count} * bytes);
   Core& core =
       Enter("Fill", PIPE_MTE2, where, {Strided(LocalSpan(dst, true, bytes), count, pitch)});
   if (!core.aic || SpaceOf(dst.position) != kL1) Unsupported("Fill of other than L1", where);
@@ -267,6 +272,7 @@ void FillL1(const LocalRef& dst, uint32_t count, uint32_t bytes, uint32_t pitch,
 }
 
 void SetAtomic(bool on, DType type, Where where) {
+  if (timing) timed::Scalar();
   Core& core = Enter(on ? "SetAtomicAdd" : "SetAtomicNone", PIPE_S, where, {});
   core.atomic = on;
   core.atomic_type = type;

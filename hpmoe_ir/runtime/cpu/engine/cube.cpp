@@ -4,6 +4,7 @@
 
 #include "engine.h"
 #include "numbers.h"
+#include "timing.h"
 
 // The result is the same on every machine: one accumulator an element, k in order, no fused
 // multiply-add. Wider vectors only change how many elements are done at once.
@@ -33,6 +34,7 @@ static void CheckPosition(const char* api, const char* what, const LocalRef& ref
 
 void LoadFractals(const LocalRef& dst, const LocalRef& src, const FractalShape& shape, DType,
                   Where where) {
+  if (timing) return timed::Load(dst, shape.repeat);
   Span read = LocalSpan(src, false, kFractal);
   read.begin += uint64_t{shape.first} * kFractal;
   read = Strided(read, shape.repeat, uint64_t{shape.src_pitch} * kFractal);
@@ -114,6 +116,7 @@ void Multiply(const LocalRef& dst, const LocalRef& a, const LocalRef& b, const M
   const uint32_t m16 = (shape.m + kSide - 1) / kSide;
   const uint32_t n16 = (shape.n + kSide - 1) / kSide;
   const uint32_t k16 = (shape.k + kSide - 1) / kSide;
+  if (timing) return timed::Mmad(m16, n16, k16);
   const uint64_t result_bytes = uint64_t{m16} * n16 * kFractal * 2;
   TheEngine().current->detail.fractals = m16 * n16;
   Core& core = Enter("Mmad", PIPE_M, where,
@@ -188,6 +191,7 @@ static void Narrow(uint8_t* out, const float* in, uint32_t count, DType type) {
 void StoreResult(const GlobalRef& dst, const LocalRef& src, const FixpipeShape& shape, DType type,
                  Where where) {
   const uint32_t width = type == DType::kFloat ? 4 : 2;
+  if (timing) return timed::Fix(dst, shape, width);
   const bool nothing = shape.rows == 0 || shape.columns == 0;
   const uint64_t block = uint64_t{shape.src_stride} * kSide * sizeof(float);
   Span read = Strided(LocalSpan(src, false, uint64_t{shape.rows} * kSide * sizeof(float)),

@@ -86,6 +86,7 @@ struct CallDetail {
 enum class WaitKind : uint8_t { kNone, kPoll, kSignal, kCrossCore, kSyncAll };
 
 struct Core {
+  int number = 0;  // in Engine::cores
   int rank = 0;
   bool aic = false;
   int block = 0;  // group of one AIC and two AIV

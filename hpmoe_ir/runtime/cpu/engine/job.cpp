@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "engine.h"
+#include "timing.h"
 
 namespace cpu_model {
 
@@ -44,9 +45,35 @@ static void ReadSpace(std::istream& in) {
   Die("job.txt: unknown memory " + name);
 }
 
+// What a timed run is told; false for another key.
+static bool ReadTiming(const std::string& key, std::istream& in) {
+  if (key == "timing") {
+    timing = true;
+  } else if (key == "clock") {
+    std::string name;
+    double value = 0;
+    in >> name >> value;
+    if (!timing_job.rates.Set(name, value)) Die("job.txt: unknown number " + name);
+  } else if (key == "stage") {
+    timing_job.stages.emplace_back();
+    in >> timing_job.stages.back();
+  } else if (key == "communicates") {
+    int value = 0;
+    in >> value;
+    timing_job.communicates.push_back(value != 0);
+  } else if (key == "counters") {
+    in >> timing_job.counters >> timing_job.first_counter >> timing_job.counter_count >>
+        timing_job.counter_pitch;
+  } else {
+    return false;
+  }
+  return true;
+}
+
 static void ReadLine(Job& job, const std::string& key, std::istream& in) {
   Engine& engine = TheEngine();
-  if (key == "seed") {
+  if (ReadTiming(key, in)) {
+  } else if (key == "seed") {
     in >> job.seed;
   } else if (key == "ranks") {
     in >> engine.ranks;

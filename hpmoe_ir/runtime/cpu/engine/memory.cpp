@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "engine.h"
+#include "timing.h"
 
 namespace cpu_model {
 
@@ -65,8 +66,8 @@ Span Strided(Span span, uint64_t count, uint64_t pitch) {
   return span;
 }
 
-Region& AddRegion(const std::string& name, int rank, uint64_t bytes, bool symmetric,
-                  bool writable) {
+// Address of memory between two guard gaps.
+static uint64_t NewMemory(const std::string& name, uint64_t bytes) {
   const uint64_t rounded = (bytes + 4095) / 4096 * 4096;
   void* base = mmap(nullptr, rounded + 2 * kGuard, PROT_NONE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -80,7 +81,13 @@ Region& AddRegion(const std::string& name, int rank, uint64_t bytes, bool symmet
     std::perror("cpu model: mprotect");
     std::exit(2);
   }
-  Region region = {name, rank, symmetric, writable, reinterpret_cast<uint64_t>(begin), bytes};
+  return reinterpret_cast<uint64_t>(begin);
+}
+
+Region& AddRegion(const std::string& name, int rank, uint64_t bytes, bool symmetric,
+                  bool writable) {
+  const uint64_t begin = timing ? timed::Place(rank, bytes) : NewMemory(name, bytes);
+  Region region = {name, rank, symmetric, writable, begin, bytes};
   auto& regions = TheEngine().regions;
   auto at = std::upper_bound(regions.begin(), regions.end(), region.begin,
                              [](uint64_t addr, const Region& other) { return addr < other.begin; });
@@ -199,6 +206,7 @@ void CheckAlignment(const char* api, const LocalRef& ref, uint32_t bytes, Where 
 }
 
 void CheckLocal(const LocalRef& tensor, uint64_t bytes, Where where) {
+  if (timing) return;
   const Core& core = *TheEngine().current;
   Span span = LocalSpan(tensor, false, bytes);
   span.limit = span.End();
@@ -210,7 +218,7 @@ uint8_t* LocalData(Core& core, const LocalRef& ref) {
   const Space space = SpaceOf(ref.position);
   const uint64_t bytes = TheEngine().limits.space_bytes[space];
   if (core.memory[space] == nullptr) core.memory[space].reset(new uint8_t[bytes]);
-  if (core.fresh[space]) {
+  if (core.fresh[space] && !timing) {
     FillPattern(core.memory[space].get(), bytes);
     core.fresh[space] = false;
   }

@@ -7,6 +7,8 @@
 #include "engine.h"
 #include "job.h"
 #include "shadow.h"
+#include "timeline.h"
+#include "timing.h"
 
 namespace cpu_model {
 
@@ -35,6 +37,7 @@ static Region* Find(int rank, const std::string& name) {
 
 static void Load(Region& region, int64_t data) {
   if (data == kNoData) {
+    if (timing) return;  // nobody looks, and most of it is never touched
     FillPattern(GlobalData(region.begin), region.bytes);
   } else {
     std::memcpy(GlobalData(region.begin), job->data + data, region.bytes);
@@ -59,8 +62,10 @@ static void PlaceArray(int rank, const Array& array) {
 }
 
 static void KernelMain(void* argument) {
-  const Stream& stream = streams[static_cast<Core*>(argument)->rank];
+  Core& core = *static_cast<Core*>(argument);
+  const Stream& stream = streams[core.rank];
   kEntry.call(stream.pointers.data(), stream.scalars.data());
+  if (timing) timed::End(core);
 }
 
 static void Bind(Stream& stream, const Launch& launch) {
@@ -140,6 +145,7 @@ static void MakeCores() {
   for (int rank = 0; rank < engine.ranks; ++rank) {
     for (int i = 0; i < engine.blocks * 3; ++i) {
       auto core = std::make_unique<Core>();
+      core->number = static_cast<int>(engine.cores.size());
       core->rank = rank;
       core->aic = i < engine.blocks;
       core->index = core->aic ? i : i - engine.blocks;
@@ -150,12 +156,24 @@ static void MakeCores() {
   }
 }
 
+// Enough addresses for the memories of any rank.
+static uint64_t BytesOfRank() {
+  uint64_t bytes = 0;
+  constexpr uint64_t kEach = 16384;
+  for (const Memory& memory : job->memories) bytes += memory.bytes + kEach;
+  for (const Launch& launch : job->launches) {
+    for (const Array& array : launch.arrays) bytes += array.bytes + kEach;
+  }
+  return bytes / TheEngine().ranks * 2;
+}
+
 void RunJob(const Job& the_job) {
   job = &the_job;
   Engine& engine = TheEngine();
   MakeCores();
   if (engine.limits.checks) StartOrder();
   SeedScheduler(job->seed);
+  if (timing) timed::Start(BytesOfRank());
   for (const Memory& memory : job->memories) {
     const bool writable = memory.symmetric || memory.data == kNoData;
     Load(AddRegion(memory.name, memory.rank, memory.bytes, memory.symmetric, writable),
@@ -164,7 +182,11 @@ void RunJob(const Job& the_job) {
   streams.resize(engine.ranks);
   for (const Launch& launch : job->launches) streams[launch.rank].launches.push_back(&launch);
   for (int rank = 0; rank < engine.ranks; ++rank) StartNext(rank);
-  RunCores(Finished);
+  if (timing) {
+    timed::Run(Finished);
+  } else {
+    RunCores(Finished);
+  }
 }
 
 }  // namespace cpu_model
@@ -179,5 +201,6 @@ int main(int argc, char** argv) {
   const cpu_model::Job job = cpu_model::ReadJob(directory);
   cpu_model::InstallSignalHandlers(cpu_model::TheEngine().limits.seconds);
   cpu_model::RunJob(job);
+  if (cpu_model::timing) cpu_model::WriteTimeline(directory + "/timeline.bin");
   return 0;
 }

@@ -3,6 +3,7 @@
 
 #include "engine.h"
 #include "shadow.h"
+#include "timing.h"
 
 namespace cpu_model {
 
@@ -48,6 +49,7 @@ void SeedScheduler(uint64_t seed) {
 static bool ByPriority() { return policy == Policy::kPriority || policy == Policy::kRanks; }
 
 void MakeReady(Core& core) {
+  if (timing) return timed::MakeReady(core);
   core.priority = static_cast<int>(Random() % 1000000);
   if (policy == Policy::kRanks) {
     const uint64_t rank = (rank_bias + static_cast<uint64_t>(core.rank)) * 0x9E3779B97F4A7C15ull;
@@ -98,6 +100,10 @@ Core& Enter(const char* api, pipe_t pipe, Where where, std::initializer_list<Spa
   Core& core = *engine.current;
   core.api = api;
   core.where = where;
+  if (timing) {
+    core.effects += !passive;
+    return core;
+  }
   ++core.calls;
   if (++engine.steps > engine.limits.steps) {
     Fail("livelock",
@@ -131,6 +137,7 @@ Core& Enter(const char* api, pipe_t pipe, Where where, std::initializer_list<Spa
 
 void Block(Core& core, WaitKind kind) {
   core.wait = kind;
+  if (timing) return timed::Sleep(core);
   if (kind == WaitKind::kPoll || kind == WaitKind::kSignal) waiting.push_back(&core);
   core.fiber.Suspend();
 }
@@ -138,6 +145,7 @@ void Block(Core& core, WaitKind kind) {
 void Wake(Core& core) {
   if (core.wait == WaitKind::kNone) return;
   core.wait = WaitKind::kNone;
+  if (timing) return timed::Notify(core);
   waiting.erase(std::remove(waiting.begin(), waiting.end(), &core), waiting.end());
   ready.push_back(&core);
 }

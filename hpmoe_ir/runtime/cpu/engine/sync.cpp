@@ -3,6 +3,7 @@
 
 #include "engine.h"
 #include "shadow.h"
+#include "timing.h"
 
 namespace cpu_model {
 
@@ -72,7 +73,13 @@ static void CheckFlag(const char* api, const Core& core, HardEvent event, int32_
   }
 }
 
+static void TimedFlag(bool set, HardEvent event, int32_t id) {
+  const PipePair& pair = kPairs[static_cast<int>(event)];
+  timed::Flag(set, static_cast<int>(event), id, pair.from, pair.to);
+}
+
 void SetFlag(HardEvent event, int32_t id, Where where) {
+  if (timing) return TimedFlag(true, event, id);
   Core& core = Enter("SetFlag", PIPE_S, where, {}, true);
   CheckFlag("SetFlag", core, event, id, where);
   const int e = static_cast<int>(event);
@@ -88,6 +95,7 @@ void SetFlag(HardEvent event, int32_t id, Where where) {
 }
 
 void WaitFlag(HardEvent event, int32_t id, Where where) {
+  if (timing) return TimedFlag(false, event, id);
   Core& core = Enter("WaitFlag", PIPE_S, where, {}, true);
   CheckFlag("WaitFlag", core, event, id, where);
   const int e = static_cast<int>(event);
@@ -101,6 +109,7 @@ void WaitFlag(HardEvent event, int32_t id, Where where) {
 }
 
 void Barrier(pipe_t pipe, Where where) {
+  if (timing) return timed::BarrierOf(pipe);
   Core& core = Enter("PipeBarrier", PIPE_S, where, {}, true);
   if (!HasPipe(core, pipe)) {
     Fail("core-kind",
@@ -112,6 +121,7 @@ void Barrier(pipe_t pipe, Where where) {
 }
 
 void MemoryBarrier(AscendC::MemDsbT kind, Where where) {
+  if (timing) return timed::Drain();
   NoteDataSync(Enter("DataSyncBarrier", PIPE_S, where, {}, true), kind);
 }
 
@@ -146,6 +156,7 @@ static std::vector<Core*> Setters(Core& core, int mode) {
 }
 
 void CrossCoreSet(uint8_t mode, pipe_t pipe, uint16_t id, Where where) {
+  if (timing) timed::Meet(*TheEngine().current);
   Core& core = Enter("CrossCoreSetFlag", pipe, where, {});
   CheckCrossId("CrossCoreSetFlag", id, where);
   if (mode == 1 && core.aic) {
@@ -177,6 +188,7 @@ void CrossCoreSet(uint8_t mode, pipe_t pipe, uint16_t id, Where where) {
 }
 
 void CrossCoreWait(uint16_t id, Where where) {
+  if (timing) timed::Meet(*TheEngine().current);
   Core& core = Enter("CrossCoreWaitFlag", PIPE_S, where, {});
   CheckCrossId("CrossCoreWaitFlag", id, where);
   while (core.cross[id] == 0) {
@@ -188,6 +200,7 @@ void CrossCoreWait(uint16_t id, Where where) {
 }
 
 void SyncAll(bool vector_only, Where where) {
+  if (timing) timed::Meet(*TheEngine().current);
   Core& core = Enter("SyncAll", PIPE_S, where, {});
   if (vector_only && core.aic) {
     Fail("core-kind", "SyncAll<true>: joins the AIVs, this is an AIC", where);
@@ -250,6 +263,7 @@ int32_t WaitSignal(uint64_t addr, int compare, int32_t value, Where where) {
   Core& core =
       Enter("aclshmem_signal_wait_until", PIPE_S, where, {GlobalSpan({addr, 0}, false, 4)});
   while (true) {
+    if (timing) timed::Look(core);
     int32_t seen = 0;
     std::memcpy(&seen, GlobalData(addr), 4);
     const bool met[] = {seen == value, seen != value, seen > value,
@@ -261,6 +275,10 @@ int32_t WaitSignal(uint64_t addr, int compare, int32_t value, Where where) {
       NoteScalarRead(core, "aclshmem_signal_wait_until", addr, 4, nullptr, where);
       return seen;
     }
+    if (timing) {
+      timed::AwaitWrite(core, addr);
+      continue;
+    }
     core.wait_addr = addr;
     core.wait_value = seen;
     Block(core, WaitKind::kSignal);
@@ -269,6 +287,10 @@ int32_t WaitSignal(uint64_t addr, int compare, int32_t value, Where where) {
 
 void Signal(uint64_t addr, int32_t value, bool add, int rank, Where where) {
   const uint64_t target = PeerAddress(addr, rank, where);
+  if (timing) {
+    const auto* data = reinterpret_cast<const uint8_t*>(&value);
+    return timed::SignalFrom(*TheEngine().current, target, data, 4, add, DType::kInt32);
+  }
   // The library stages the word here in UB.
   const LocalRef stage = {AscendC::TPosition::VECIN, 188 * 1024, 32};
   // The library waits for all pipes before and after.

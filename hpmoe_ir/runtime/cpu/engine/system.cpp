@@ -1,6 +1,7 @@
 // Who and where a core is; start-up, markers, peers.
 #include "engine.h"
 #include "order.h"
+#include "timing.h"
 
 namespace cpu_model {
 
@@ -11,7 +12,7 @@ int64_t SubBlockIndex() { return TheEngine().current->sub; }
 int64_t SubBlockCount() { return IsAic() ? 1 : 2; }
 int Rank() { return TheEngine().current->rank; }
 int Ranks() { return TheEngine().ranks; }
-int64_t Cycle() { return static_cast<int64_t>(TheEngine().steps); }
+int64_t Cycle() { return timing ? timed::Cycle() : static_cast<int64_t>(TheEngine().steps); }
 
 void InitCore(Where where) {
   Core& core = Enter("InitSocState", PIPE_S, where, {});
@@ -20,6 +21,7 @@ void InitCore(Where where) {
 }
 
 void Mark(uint32_t value) {
+  if (timing) timed::Mark(value);
   Core& core = *TheEngine().current;
   ++core.effects;
   core.marker = value;
@@ -37,6 +39,7 @@ uint64_t PeerAddress(uint64_t addr, int rank, Where where) {
     Fail("address", Format("aclshmem_ptr: rank %d is not in 0 to %d", rank, engine.ranks - 1),
          where);
   }
+  if (timing) return timed::Peer(addr, rank);
   const Region* region = FindRegion(addr);
   if (region == nullptr || !region->symmetric) {
     Fail("address",

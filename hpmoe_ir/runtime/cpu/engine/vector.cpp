@@ -4,6 +4,7 @@
 
 #include "engine.h"
 #include "numbers.h"
+#include "timing.h"
 
 namespace cpu_model {
 
@@ -173,6 +174,7 @@ void Binary(BinaryOp op, const LocalRef& dst, const LocalRef& a, const LocalRef&
   static const char* const kNames[] = {"Add", "Sub", "Mul", "Div", "Max", "Min"};
   const char* api = kNames[static_cast<int>(op)];
   const uint64_t bytes = Bytes(api, type, count, where);
+  if (timing && !timed::Vector(type, bytes, count, op == BinaryOp::kDiv)) return;
   Core& core = EnterVector(api, LocalSpan(dst, true, bytes), LocalSpan(a, false, bytes),
                            LocalSpan(b, false, bytes), where);
   uint8_t* out = LocalData(core, dst);
@@ -201,6 +203,8 @@ void Unary(UnaryOp op, const LocalRef& dst, const LocalRef& src, DType type, int
   static const char* const kNames[] = {"Exp", "Ln", "Abs", "Sqrt", "Relu"};
   const char* api = kNames[static_cast<int>(op)];
   const uint64_t bytes = Bytes(api, type, count, where);
+  const bool slow = op == UnaryOp::kExp || op == UnaryOp::kLn || op == UnaryOp::kSqrt;
+  if (timing && !timed::Vector(type, bytes, count, slow)) return;
   const Span read = LocalSpan(src, false, bytes);
   Core& core = EnterVector(api, LocalSpan(dst, true, bytes), read, read, where);
   uint8_t* out = LocalData(core, dst);
@@ -227,6 +231,7 @@ void Scalar(ScalarOp op, const LocalRef& dst, const LocalRef& src, double scalar
   static const char* const kNames[] = {"Adds", "Muls", "Maxs", "Mins", "Axpy", "Duplicate"};
   const char* api = kNames[static_cast<int>(op)];
   const uint64_t bytes = Bytes(api, type, count, where);
+  if (timing && !timed::Vector(type, bytes, count, false)) return;
   Span read = LocalSpan(src, false, bytes);
   if (op == ScalarOp::kFill) read.bytes = 0;
   Core& core = EnterVector(api, LocalSpan(dst, true, bytes), read, read, where);

@@ -93,7 +93,7 @@ void CleanCache(const GlobalRef& tensor, bool whole_cache, Where where);
 
 // Data movement.
 void CopyIn(const char* api, const LocalRef& dst, const GlobalRef& src, const Blocks& blocks,
-            const Padding& padding, Where where);
+            const Padding& padding, DType type, Where where);
 void CopyOut(const char* api, const GlobalRef& dst, const LocalRef& src, const Blocks& blocks,
              DType type, Where where);
 struct NzShape {

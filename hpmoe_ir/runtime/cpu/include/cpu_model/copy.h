@@ -29,14 +29,14 @@ inline void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, cons
   const uint64_t bytes = uint64_t{count} * sizeof(T);
   cpu_model::CheckCopySize("DataCopy", bytes, where);
   cpu_model::CopyIn("DataCopy", dst.Ref(), src.Ref(), {1, static_cast<uint32_t>(bytes), 0, 0},
-                    cpu_model::kNoPadding, where);
+                    cpu_model::kNoPadding, cpu_model::DTypeOf<T>::kValue, where);
 }
 
 template <typename T>
 inline void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
                      const DataCopyParams& params, cpu_model::Where where = cpu_model::Where()) {
   cpu_model::CopyIn("DataCopy", dst.Ref(), src.Ref(), cpu_model::BlocksOf(params),
-                    cpu_model::kNoPadding, where);
+                    cpu_model::kNoPadding, cpu_model::DTypeOf<T>::kValue, where);
 }
 
 // UB (AIV) or L1 (AIC) to global memory; adds where SetAtomicAdd is on.
@@ -86,7 +86,7 @@ inline void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
   cpu_model::CopyIn("DataCopyPad", dst.Ref(), src.Ref(),
                     {params.blockCount, params.blockLen,
                      uint64_t{params.blockLen} + params.srcStride, row + params.dstStride * 32ull},
-                    padding, where);
+                    padding, cpu_model::DTypeOf<T>::kValue, where);
 }
 
 template <typename T>

@@ -1,0 +1,44 @@
+// What a timed run leaves: a record of each task, and totals of each rank.
+#ifndef CPU_MODEL_ENGINE_TIMELINE_H_
+#define CPU_MODEL_ENGINE_TIMELINE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fluid.h"
+
+namespace cpu_model {
+
+// One task; times in ns since the kernel's start.
+struct TaskRecord {
+  int32_t rank;
+  int32_t core;   // AICs of the rank, then AIVs
+  uint32_t slot;  // as PrintTimeStamp was given it
+  int32_t event;  // counter that was waited for longest; -1: none was short
+  double turn;    // the core turned to the task
+  double ready;   // the last look at a counter was over; turn where there was none
+  double start;   // the body began: the first operation other than a scalar one
+  double done;    // the first signal left; end where there is none
+  double end;     // the core was free again
+  double busy;    // ns that the matrix unit, on an AIV the vector unit, worked
+};
+static_assert(sizeof(TaskRecord) == 64, "as the reader expects");
+
+struct RankTotals {
+  double end = 0;                   // ns: the last core of the rank ended
+  double bytes[kResources] = {};    // moved, by resource
+  double busy[2][kPipeCount] = {};  // ns by pipe, of all AICs, of all AIVs
+};
+static_assert(sizeof(RankTotals) == 8 * (1 + kResources + 2 * kPipeCount), "as the reader expects");
+
+struct Timeline {
+  std::vector<TaskRecord> tasks;
+  std::vector<RankTotals> totals;
+};
+Timeline& TheTimeline();
+void WriteTimeline(const std::string& path);
+
+}  // namespace cpu_model
+
+#endif  // CPU_MODEL_ENGINE_TIMELINE_H_
