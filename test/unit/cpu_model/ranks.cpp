@@ -59,6 +59,11 @@ __aicore__ inline void Everyone(GM_ADDR out, GM_ADDR windows, int32_t launch) {
   Put(Words(out, GetBlockIdx()), target);
 }
 
+// Looks a word up several times, as a worker does with its table; no wait for anybody.
+__aicore__ inline void LookUp(GM_ADDR workspace) {
+  for (int i = 0; i < 4; ++i) Fresh(Words(workspace, GetBlockIdx() * kCounter));
+}
+
 // The order in which the cores of all ranks arrive at rank 0, as one number a core.
 __aicore__ inline void Order(GM_ADDR windows) {
   PrintTimeStamp(1);
@@ -95,7 +100,11 @@ __aicore__ inline void OnAiv(GM_ADDR out, GM_ADDR workspace, GM_ADDR windows, ui
                              uint32_t launch) {
   const bool first = GetBlockIdx() == 0;
   if (which == 0) Everyone(out, windows, launch);
-  if (which == 1) Order(windows);
+  if (which == 1) {
+    Put(Words(workspace, GetBlockIdx() * kCounter), 0);
+    LookUp(workspace);
+    Order(windows);
+  }
   if (which == 3 && first) {  // a counter that nobody moves far enough
     PrintTimeStamp(42);
     if (aclshmem_my_pe() == 1) AddOne(Words(windows, 3 * kCounter));

@@ -74,6 +74,7 @@ struct Poll {
   uint32_t bytes = 0;
   uint64_t value = 0;
   uint64_t effects = 0;
+  int repeats = 0;  // reads in a row that saw `value`
 };
 constexpr int kPolls = 4;
 

@@ -23,6 +23,7 @@ static int next_priority = -1;
 static bool progress = false;
 
 constexpr int kProbes = 4096;
+constexpr int kPatience = 16;
 
 Engine& TheEngine() {
   static Engine engine;
@@ -174,10 +175,11 @@ void WakeReaders(uint64_t begin, uint64_t end) {
   }
 }
 
-// A read that repeats an earlier one of the same kernel line and saw the same value, with nothing
-// done in between, is one turn of a polling loop: the core sleeps until that memory is written.
-// Sleeping is advice: when nothing else can run, sleepers get some more turns before a deadlock
-// is reported, so code that merely looks like a poll goes on.
+// A read that repeats earlier ones of the same kernel line and saw the same value, with nothing
+// done in between, is one turn of a polling loop: after some turns the core sleeps until that
+// memory is written. A word that is merely looked up twice must not put a core to sleep, for it
+// would wait until no other core can run, and its rank would never get ahead of others. Sleeping is
+// advice: when nothing else can run, sleepers get some more turns before a deadlock is reported.
 void NotePoll(Core& core, uint64_t addr, uint64_t target, uint32_t bytes, uint64_t value,
               Where where) {
   for (Poll& poll : core.poll) {
@@ -187,16 +189,17 @@ void NotePoll(Core& core, uint64_t addr, uint64_t target, uint32_t bytes, uint64
     }
     if (poll.value != value) {
       poll.value = value;
+      poll.repeats = 0;
       progress = true;
     } else if (core.probes > 0) {
       --core.probes;
-    } else {
+    } else if (++poll.repeats >= kPatience) {
       core.next_poll = static_cast<int>(&poll - core.poll + 1) % kPolls;
       Block(core, WaitKind::kPoll);
     }
     return;
   }
-  core.poll[core.next_poll] = {where.file, where.line, addr, target, bytes, value, core.effects};
+  core.poll[core.next_poll] = {where.file, where.line, addr, target, bytes, value, core.effects, 0};
   core.next_poll = (core.next_poll + 1) % kPolls;
 }
 
