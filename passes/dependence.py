@@ -286,39 +286,3 @@ def _thresholds(
             "each rank must be written by as many of them"
         )
     return by_rank[0]
-
-
-@dataclass(frozen=True)
-class RankTask:
-    """One task of a family on one rank."""
-
-    rank: int
-    point: int
-
-
-def first_overlap(
-    family: TasksOp, written: Region, shape: Shape
-) -> tuple[RankTask, RankTask] | None:
-    """Two tasks of a family that write the same part of a buffer, None where all parts differ.
-
-    Writes to peers are compared over all ranks, since two ranks may write to the same one.
-    """
-    if written.scatter:
-        return None
-    exprs = [a.index for a in region_axes(written, shape).values()]
-    ranks = 1 if written.peer is None else shape.ranks
-    if written.peer is not None:
-        exprs.append(written.peer)
-    point, size = family.coordinates(), family.task_count
-    values = np.zeros((len(exprs) + 1, ranks, size), dtype=np.int64)
-    for i, expr in enumerate(exprs):
-        for rank in range(ranks):
-            values[i, rank] = evaluate_index(expr, point, rank)
-    flat = values.reshape(len(values), -1)
-    order = np.lexsort(flat)
-    same = (np.diff(flat[:, order], axis=1) == 0).all(axis=0)
-    if not same.any():
-        return None
-    at = int(np.flatnonzero(same)[0])
-    first, second = (divmod(int(task), size) for task in sorted(order[at : at + 2]))
-    return RankTask(*first), RankTask(*second)

@@ -27,9 +27,10 @@ from hpmoe_ir.passes.dependence import (
     Granularity,
     Shape,
     events_between,
-    first_overlap,
 )
 from hpmoe_ir.passes.level import programs_at
+from hpmoe_ir.passes.task_numbers import TaskNumbers, number_tasks
+from hpmoe_ir.passes.task_uses import Use, conflicts, meeting, uses_of
 
 
 @dataclass(frozen=True)
@@ -175,20 +176,35 @@ def _events(
 
 
 def _check_disjoint(program: ProgramOp) -> None:
-    """Tasks of one family are not ordered among themselves, so they may not overlap."""
-    buffers = buffers_of(program)
-    for family in families_of(program).values():
-        for region in family.write_regions:
-            shape = Shape(buffers[region.buffer].content, program.ranks.value.data)
-            tasks = first_overlap(family, region, shape)
-            if tasks is not None:
-                first, second = tasks
-                text = format_region(region, family.dim_names)
-                one, other = f"task {first.point}", f"task {second.point}"
-                if first.rank != second.rank:
-                    one, other = f"{one} on rank {first.rank}", f"{other} on rank {second.rank}"
-                refuse(
-                    family,
-                    f"insert-dependencies: {one} and {other} of @{family.sym_name.data} both "
-                    f"write {text}; a family's tasks must write different parts, or say `scatter`",
-                )
+    """Tasks of one family are not ordered among themselves, so they may not meet."""
+    for uses in uses_of(numbers := number_tasks(program, program.ranks.value.data)).values():
+        for first, second in sorted(conflicts(uses), key=lambda pair: not pair[0].writes):
+            if first.family is second.family:
+                _check_apart(numbers, first, second)
+
+
+def _check_apart(numbers: TaskNumbers, first: Use, second: Use) -> None:
+    met = meeting(first, second)
+    pairs = np.bincount(met.first_group, minlength=met.groups)
+    pairs *= np.bincount(met.second_group, minlength=met.groups)
+    one, other = np.full((2, met.groups), -1, dtype=np.int64)
+    one[met.first_group], other[met.second_group] = first.tasks, second.tasks
+    for group in np.flatnonzero((pairs > 1) | ((pairs == 1) & (one != other))):
+        left, right = met.pairs(group)
+        if not left.size:
+            continue
+        name = second.family.sym_name.data
+        tasks = first.tasks[left[0]], second.tasks[right[0]]
+        ranks = [numbers.rank_of(int(t)) for t in tasks]
+        on = [f" on rank {r}" if ranks[0] != ranks[1] else "" for r in ranks]
+        a, b = (f"task {numbers.family_of(int(t))[1]}{o}" for t, o in zip(tasks, on, strict=True))
+        if first.writes and second.writes:
+            what = f"{a} and {b} of @{name} both write {second.family_text}"
+        else:
+            what = f"{b} of @{name} writes {second.family_text}, which {a} reads as "
+            what += first.family_text
+        refuse(
+            second.family,
+            f"insert-dependencies: {what}; a family's tasks must write different parts, or say "
+            "`scatter`",
+        )

@@ -9,7 +9,7 @@ from hpmoe_ir.dialects.queue import EventOp, ProgramOp, events_of, orders_of
 from hpmoe_ir.dialects.tile import buffer_bytes, buffers_of, families_of
 from hpmoe_ir.machine import Machine, load_machine
 from hpmoe_ir.passes.queue_tasks import QueueTasks
-from hpmoe_ir.passes.queue_uses import Use
+from hpmoe_ir.passes.task_uses import Use
 
 
 def check_layout(program: ProgramOp) -> None:
@@ -82,13 +82,17 @@ def check_thresholds(tasks: QueueTasks) -> None:
         return
     event = int(wrong[0])
     count, threshold = int(signals[event]), int(tasks.thresholds[event])
-    waiter = next((tasks.task_text(int(t)) for t in tasks.waiters_of(event)), "no task")
-    signaller = next((tasks.task_text(int(t)) for t in tasks.signallers_of(event)), "")
-    text = "no task signals it" if not count else f"{count} tasks signal it, {signaller} first"
-    if count < threshold:
-        result = f"{waiter} waits for ever"
+    waiters, signallers = tasks.waiters_of(event), tasks.signallers_of(event)
+    text = "no task signals it"
+    if count:
+        first = tasks.task_text(int(signallers[0]))
+        text = f"{first} signals it" if count == 1 else f"{count} tasks signal it, such as {first}"
+    if not waiters.size:
+        result = "its counter would be wrong in the next launch"
+    elif count < threshold:
+        result = f"{tasks.task_text(int(waiters[0]))} would wait for ever"
     else:
-        result = f"{waiter} may start before all of them have ended"
+        result = f"{tasks.task_text(int(waiters[0]))} may start before all of them have ended"
     number = event % tasks.events_per_rank
     op = next(
         e for e in tasks.events if 0 <= number - tasks.first_event[e.sym_name.data] < e.event_count
@@ -116,8 +120,8 @@ def check_written(tasks: QueueTasks, uses_by_buffer: dict[str, list[Use]]) -> No
             if not writers:
                 refuse(
                     use.family,
-                    f"verify-queues: @{use.family.sym_name.data} reads {use.text}, and no family "
-                    "before it writes that buffer in the launch",
+                    f"verify-queues: @{use.family.sym_name.data} reads @{use.region.buffer}, and "
+                    "no family before it writes that buffer in the launch",
                 )
             _check_covered(tasks, use, writers)
 
@@ -129,8 +133,8 @@ def _check_covered(tasks: QueueTasks, use: Use, writers: list[Use]) -> None:
             at = int(np.flatnonzero(use.owner == owner)[0])
             refuse(
                 use.family,
-                f"verify-queues: {tasks.task_text(int(use.tasks[at]))} reads {use.text}, and no "
-                "task writes it on that rank",
+                f"verify-queues: {tasks.task_text(int(use.tasks[at]))} reads "
+                f"@{use.region.buffer}, and no task writes it on that rank",
             )
     names = {n for w in writers for n in w.axes}
     for name in sorted(names):
@@ -161,10 +165,11 @@ def _check_covered(tasks: QueueTasks, use: Use, writers: list[Use]) -> None:
             for number in np.flatnonzero(first[owner] >= 0):
                 missing = _gap(here, *wanted[number].tolist())
                 if missing is not None:
-                    task = tasks.task_text(int(use.tasks[first[owner, number]]))
+                    task = int(use.tasks[first[owner, number]])
                     refuse(
                         use.family,
-                        f"verify-queues: {task} reads {use.text}, of which no task writes "
+                        f"verify-queues: {tasks.task_text(task)} reads "
+                        f"{use.text(task, tasks)}, of which no task writes "
                         f"{_axis_text(name)} {missing}",
                     )
 

@@ -13,7 +13,7 @@ from hpmoe_ir.dialects.tile import BufferOp, buffer_bytes, buffers_of
 from hpmoe_ir.passes.queue_order_proof import OrderProof
 from hpmoe_ir.passes.queue_run import has_rank, rank_bits, told_ranks
 from hpmoe_ir.passes.queue_tasks import NONE, QueueTasks
-from hpmoe_ir.passes.queue_uses import Meeting, Use, conflicts, meeting
+from hpmoe_ir.passes.task_uses import Meeting, Use, conflicts, meeting
 
 CHUNK = 1 << 20
 """Pairs that are looked at together."""
@@ -108,19 +108,19 @@ def _refuse_pair(tasks: QueueTasks, met: Meeting, a: int, b: int) -> NoReturn:
     if first.family is second.family and tasks.rank_of(a) != tasks.rank_of(b):
         refuse(
             second.family,
-            f"verify-queues: {tasks.task_text(a)} and {tasks.task_text(b)} both use the same part "
-            f"of {second.text}, and nothing orders them; each rank must write parts of its own",
+            f"verify-queues: {tasks.task_text(a)} and {tasks.task_text(b)} both use "
+            f"{second.text(b, tasks)}, and nothing orders them; each rank must write parts of its "
+            "own",
         )
-    did = "writes" if first.writes else "reads"
-    does = "writes" if second.writes else "reads"
-    shared = ""
-    if met.whole:
-        shared = f", which shares memory with {first.text}"
+    did, does = ("writes" if use.writes else "reads" for use in (first, second))
+    here, there = second.text(b, tasks), first.text(a, tasks)
+    shared = f", which shares memory with {there}" if met.whole else ""
+    named = "" if met.whole or here == there else f" as {there}"
     refuse(
         second.family,
-        f"verify-queues: {tasks.task_text(b)} {does} {second.text}{shared}, which "
-        f"{tasks.task_text(a)} {did}{f' as {first.text}' if first.text != second.text else ''}; "
-        f"it may start before that has ended: {missing_edge(tasks, a, b)}",
+        f"verify-queues: {tasks.task_text(b)} {does} {here}{shared}, which "
+        f"{tasks.task_text(a)} {did}{named}; it may start before that has ended: "
+        f"{missing_edge(tasks, a, b)}",
     )
 
 
@@ -238,13 +238,14 @@ def _check_overwrite(proof: OrderProof, told: IntArray, met: Meeting, copies: in
         return
     before, after = int(b[bad[0]]), int(a[bad[0]])
     use = "written" if met.first.writes else "read"
+    written, used = met.second.text(after, tasks), met.first.text(before, tasks)
     refuse(
         met.second.family,
-        f"verify-queues: {tasks.task_text(after)} may write {met.second.text} in launch n + "
-        f"{copies} while {tasks.task_text(before)} has not {use} {met.first.text} in launch n: in "
-        f"a launch nothing that the first waits for comes from rank {tasks.rank_of(before)}, and "
-        f"nothing on rank {tasks.rank_of(after)} waits for the second; missing is an event "
-        f"between the two ranks, or a second copy of the window",
+        f"verify-queues: {tasks.task_text(after)} may write {written} in launch n + {copies} while "
+        f"{tasks.task_text(before)} has not {use} {used} in launch n: in a launch nothing that the "
+        f"first waits for comes from rank {tasks.rank_of(before)}, and nothing on rank "
+        f"{tasks.rank_of(after)} waits for the second; missing is an event between the two ranks, "
+        "or a second copy of the window",
     )
 
 

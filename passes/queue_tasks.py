@@ -1,8 +1,7 @@
 """All tasks of all ranks of a queue program as arrays: cores, places, waits, signals.
 
-Task `rank * per_rank + first[family] + point` is a point of a family on a rank; event
-`rank * events_per_rank + first_event[event] + number` is an event in the memory of a rank; core
-`rank * cores + c` counts the AIC cores of a rank before its AIV cores.
+Event `rank * events_per_rank + first_event[event] + number` is an event in the memory of a rank;
+core `rank * cores + c` counts the AIC cores of a rank before its AIV cores.
 """
 
 from __future__ import annotations
@@ -12,9 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from xdsl.ir.affine import AffineExpr
 
-from hpmoe_ir.dialects.index import IntArray, evaluate_index
+from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.dialects.queue import (
     POINT_BITS,
     POINT_MASK,
@@ -27,23 +25,17 @@ from hpmoe_ir.dialects.queue import (
     signals_of,
     waits_of,
 )
-from hpmoe_ir.dialects.tile import TasksOp, families_of
+from hpmoe_ir.dialects.tile import TasksOp
+from hpmoe_ir.passes.task_numbers import TaskNumbers, first_places, number_tasks, task_values
 
 NONE = -1
 """In `waits` and `signals`: no event."""
 
 
 @dataclass(frozen=True)
-class QueueTasks:
-    """The tasks of a program; N tasks and E events over all ranks, C cores on each."""
+class QueueTasks(TaskNumbers):
+    """The tasks of a queue program; N tasks and E events over all ranks, C cores on each."""
 
-    program: ProgramOp
-    ranks: int
-    families: list[TasksOp]
-    first: dict[str, int]
-    """First task of a family, on rank 0."""
-    per_rank: int
-    """Tasks of one rank."""
     events: list[EventOp]
     first_event: dict[str, int]
     events_per_rank: int
@@ -68,36 +60,6 @@ class QueueTasks:
     def cores(self) -> int:
         """Cores of one rank."""
         return len(self.core_names)
-
-    def tasks_of(self, family: TasksOp) -> IntArray:
-        """[ranks, points] the numbers of a family's tasks."""
-        begin = self.first[family.sym_name.data]
-        points = np.arange(begin, begin + family.task_count, dtype=np.int64)
-        return np.arange(self.ranks, dtype=np.int64)[:, None] * self.per_rank + points
-
-    def rank_of(self, task: int) -> int:
-        """The rank that runs a task."""
-        return task // self.per_rank
-
-    def family_of(self, task: int) -> tuple[TasksOp, int]:
-        """The family of a task and the number of its point."""
-        number = task % self.per_rank
-        for family in self.families:
-            begin = self.first[family.sym_name.data]
-            if begin <= number < begin + family.task_count:
-                return family, number - begin
-        raise AssertionError(f"no task {task}")
-
-    def point_of(self, task: int) -> tuple[int, ...]:
-        """The grid point of a task."""
-        family, point = self.family_of(task)
-        return tuple(int(c) for c in np.unravel_index(point, family.extents))
-
-    def task_text(self, task: int) -> str:
-        """`@matmul (0, 1, 0, 2) on rank 3`."""
-        family, _ = self.family_of(task)
-        point = ", ".join(map(str, self.point_of(task)))
-        return f"@{family.sym_name.data} ({point}) on rank {self.rank_of(task)}"
 
     def core_text(self, task: int) -> str:
         """`aic3`, the core of a task on its rank."""
@@ -145,11 +107,11 @@ def _by_event(uses: IntArray, events: int) -> tuple[IntArray, IntArray]:
 
 def queue_tasks(program: ProgramOp) -> QueueTasks:
     """The tasks of a verified program that has the orders of its cores."""
-    families = list(families_of(program).values())
+    numbers = number_tasks(program, program.ranks.value.data)
+    families, first, per_rank = numbers.families, numbers.first, numbers.per_rank
     events = list(events_of(program).values())
-    ranks = program.ranks.value.data
-    first, per_rank = _starts([(f.sym_name.data, f.task_count) for f in families])
-    first_event, events_per_rank = _starts([(e.sym_name.data, e.event_count) for e in events])
+    ranks = numbers.ranks
+    first_event, events_per_rank = first_places([(e.sym_name.data, e.event_count) for e in events])
     names, local, starts = _queues(program, first)
     cores, count = len(names), len(local)
     assert count == per_rank, "each task is in one queue"
@@ -197,22 +159,6 @@ def queue_tasks(program: ProgramOp) -> QueueTasks:
         columns(signals_of(program)),
         np.tile(thresholds, ranks),
     )
-
-
-def task_values(family: TasksOp, expr: AffineExpr, ranks: int) -> IntArray:
-    """[ranks, points] value of an index expression at each task of a family."""
-    rank = np.arange(ranks, dtype=np.int64)[:, None]
-    value = evaluate_index(expr, [c[None, :] for c in family.coordinates()], rank)
-    return np.broadcast_to(np.asarray(value, dtype=np.int64), (ranks, family.task_count))
-
-
-def _starts(sizes: Sequence[tuple[str, int]]) -> tuple[dict[str, int], int]:
-    starts: dict[str, int] = {}
-    total = 0
-    for name, size in sizes:
-        starts[name] = total
-        total += size
-    return starts, total
 
 
 def _queues(program: ProgramOp, first: dict[str, int]) -> tuple[list[str], IntArray, IntArray]:

@@ -18,7 +18,7 @@ from hpmoe_ir.passes.queue_order_proof import OrderProof
 from hpmoe_ir.passes.queue_races import check_launches, check_order
 from hpmoe_ir.passes.queue_run import QueueRun, run_queues, waiting_cycle
 from hpmoe_ir.passes.queue_tasks import queue_tasks
-from hpmoe_ir.passes.queue_uses import uses_of
+from hpmoe_ir.passes.task_uses import uses_of
 
 
 @dataclass(frozen=True)

@@ -115,3 +115,15 @@ tile.program @p ranks 2 {
     reads @b[0, :]
     writes @c on p [rank, :]
 }
+
+// -----
+
+// A family whose tasks read what others of them write.
+tile.program @p ranks 1 {
+  tile.buffer @b workspace : !tile.buffer<4x8xi32>
+  // CHECK-NEXT: insert-dependencies-invalid.mlir:[[# @LINE + 1]]:3: error: insert-dependencies: task 1 of @p writes @b[i, :], which task 0 reads as @b[:, :]; a family's tasks must write different parts, or say `scatter`
+  tile.tasks @p (i) in (4) on aiv
+    kernel "count_tokens"
+    reads @b[:, :]
+    writes @b[i, :]
+}

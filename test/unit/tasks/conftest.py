@@ -105,12 +105,14 @@ class _Maker:
         self.buffers.append(BufferOp(name, space, BufferType((capacity, COLUMNS), bf16, rows)))
         return name
 
-    def _target(self, rows: str, capacity: int) -> str:
-        """A buffer to write, sometimes one that has been written and read before."""
+    def _target(self, rows: str, capacity: int, *sources: str) -> str:
+        """A buffer to write, sometimes one that has been used before, but none of `sources`."""
         old = [
             b.sym_name.data
             for b in self.buffers
-            if b.space.data == "workspace" and b.sym_name.data in self.written[rows]
+            if b.space.data == "workspace"
+            and b.sym_name.data in self.written[rows]
+            and b.sym_name.data not in sources
         ]
         if old and self._draw(0, 3) == 0:
             return self._one_of(old)
@@ -162,7 +164,7 @@ class _Maker:
         blocks = -(-COLUMNS // block)
         source = self._one_of(self.written["grouped"])
         columns: Selector = WHOLE if self._draw(0, 2) else Block(_dim(3), block)
-        target = self._target("grouped", self.route.rows.data)
+        target = self._target("grouped", self.route.rows.data, source)
         grid = [("e", self.local), ("g", groups), ("c", chunk.count), ("n", blocks)]
         read, write = Region(source, (rows, columns)), Region(target, (rows, Block(_dim(3), block)))
         self._add("rows", grid, [read], [write], route=True)
@@ -173,17 +175,18 @@ class _Maker:
         sources = self.written["tokens"] or self.written["grouped"]
         source = self._one_of(sources)
         read: Selector = rows if sources is self.written["tokens"] and self._draw(0, 1) else WHOLE
-        target = self._target("tokens", 6)
+        target = self._target("tokens", 6, source)
         grid = [("b", parts)]
         self._add("tokens", grid, [Region(source, (read, WHOLE))], [Region(target, (rows, WHOLE))])
 
     def _list(self) -> None:
-        source, target = self._one_of(self.written[""]), self._target("", 6)
+        source = self._one_of(self.written[""])
         first: Selector = Point(_dim(0)) if self._draw(0, 1) else WHOLE
         reads = [Region(source, (first, WHOLE))]
         other = [*self.written["tokens"], *self.written["grouped"], *self.written["sent"]]
         if self._draw(0, 1):
             reads.append(Region(self._one_of(other), (WHOLE, WHOLE)))
+        target = self._target("", 6, source)
         self._add("list", [("i", 6)], reads, [Region(target, (Point(_dim(0)), WHOLE))])
 
 

@@ -1,4 +1,4 @@
-"""What the tasks of a queue program read and write, and which of them meet.
+"""What the tasks of a program read and write, and which of them meet.
 
 Two tasks meet when both use a buffer of the same rank and their regions overlap on every axis that
 is static: expert, source rank, chunk, columns. How many rows there are at run time plays no part,
@@ -11,14 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from xdsl.ir.affine import AffineExpr
 
-from hpmoe_ir.dialects.index import IntArray
+from hpmoe_ir.dialects.index import IntArray, evaluate_index
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.region import Region, SentRows, TokenRows, format_region
 from hpmoe_ir.dialects.tile import TasksOp, buffers_of
 from hpmoe_ir.dialects.tile_types import BufferType
 from hpmoe_ir.passes.dependence import Shape, region_axes
-from hpmoe_ir.passes.queue_tasks import QueueTasks, task_values
+from hpmoe_ir.passes.task_numbers import TaskNumbers, task_values
 
 
 @dataclass(frozen=True)
@@ -57,17 +58,26 @@ class Use:
     """[n] the rank whose memory is used."""
     axes: dict[str, Axis]
 
+    def text(self, task: int, numbers: TaskNumbers) -> str:
+        """The region as one task has it: `@h[grouped(0, 1 of 2), block(3 by 64)]`."""
+        family, point = numbers.family_of(task)
+        coordinates = [int(c[point]) for c in family.coordinates()]
+        rank = numbers.rank_of(task)
+
+        def value(expr: AffineExpr) -> AffineExpr:
+            return AffineExpr.constant(int(evaluate_index(expr, coordinates, rank)))
+
+        if not self.region.selectors:
+            return f"@{self.region.buffer}"
+        return format_region(self.region.map_exprs(value), ())
+
     @property
-    def text(self) -> str:
-        """The region as the program has it."""
-        return (
-            f"@{self.region.buffer}"
-            if not self.region.selectors
-            else format_region(self.region, self.family.dim_names)
-        )
+    def family_text(self) -> str:
+        """The region as the program has it, for all tasks."""
+        return format_region(self.region, self.family.dim_names)
 
 
-def uses_of(tasks: QueueTasks) -> dict[str, list[Use]]:
+def uses_of(tasks: TaskNumbers) -> dict[str, list[Use]]:
     """The uses of each buffer, in the order of the families."""
     buffers = buffers_of(tasks.program)
     uses: dict[str, list[Use]] = {name: [] for name in buffers}
@@ -102,7 +112,7 @@ def uses_of(tasks: QueueTasks) -> dict[str, list[Use]]:
     return uses
 
 
-def _extent(tasks: QueueTasks, region: Region, name: str, shape: Shape) -> int:
+def _extent(tasks: TaskNumbers, region: Region, name: str, shape: Shape) -> int:
     if name.startswith("dim"):
         assert isinstance(shape.type, BufferType)
         return shape.type.dims[int(name[3:])]
