@@ -12,6 +12,7 @@ e floordiv 2
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import TypeAlias
 
 import numpy as np
@@ -24,6 +25,7 @@ from xdsl.ir.affine import (
     AffineSymExpr,
 )
 from xdsl.parser import AttrParser
+from xdsl.utils.exceptions import VerifyException
 
 IntArray: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
@@ -39,6 +41,19 @@ _OPERATORS = {
     AffineBinaryOpKind.FloorDiv: "floordiv",
     AffineBinaryOpKind.CeilDiv: "ceildiv",
 }
+
+
+MOST_POINTS = 1 << 22
+"""Values of an expression that are looked at one by one, where its bounds don't follow from it."""
+
+MOST_VALUE = 1 << 62
+"""Values are computed in 64 bits."""
+
+MOST_CONSTANT = (1 << 31) - 1
+"""Constants of an expression are counts of rows, columns, tasks and ranks: 32 bits."""
+
+MOST_TERMS = 64
+"""Of a sum, and factors and divisors of a product, in text."""
 
 
 def default_names(count: int) -> tuple[str, ...]:
@@ -108,9 +123,55 @@ def index_values(expr: AffineExpr, extents: Sequence[int], ranks: int) -> IntArr
 
 
 def index_range(expr: AffineExpr, extents: Sequence[int], ranks: int) -> tuple[int, int]:
-    """Lowest and highest value of `expr` over a grid and all ranks; (0, -1) where there is none."""
+    """Lowest and highest value of `expr` over a grid and all ranks; (0, -1) where there is none.
+
+    Raises VerifyException for an expression that is too large to be checked.
+    """
+    used = sorted(dims_used(expr))
+    points = prod(extents[d] for d in used) * (ranks if uses_rank(expr) else 1)
+    if any(extents[d] <= 0 for d in used) or ranks <= 0:
+        return 0, -1
+    low, high, exact = _bounds(expr, extents, ranks)
+    if exact and len(list(walk_index(expr))) == len(set(walk_index(expr))):
+        return low, high
+    if points > MOST_POINTS or max(-low, high) >= MOST_VALUE:
+        raise VerifyException(
+            f"an index expression with up to {points} values between {low} and {high} is too large "
+            f"to be checked: expected at most {MOST_POINTS}, smaller than 2^62"
+        )
     values = index_values(expr, extents, ranks)
-    return (int(values[0]), int(values[-1])) if values.size else (0, -1)
+    return int(values[0]), int(values[-1])
+
+
+def _bounds(expr: AffineExpr, extents: Sequence[int], ranks: int) -> tuple[int, int, bool]:
+    """Bounds of `expr`, and whether they are reached, provided that no coordinate occurs twice."""
+    match expr:
+        case AffineConstantExpr():
+            return expr.value, expr.value, True
+        case AffineDimExpr():
+            return 0, extents[expr.position] - 1, True
+        case AffineSymExpr():
+            return 0, ranks - 1, True
+        case AffineBinaryOpExpr():
+            a, b, exact = _bounds(expr.lhs, extents, ranks)
+            c, d, exact_too = _bounds(expr.rhs, extents, ranks)
+            exact = exact and exact_too
+            match expr.kind:
+                case AffineBinaryOpKind.Add:
+                    return a + c, b + d, exact
+                case AffineBinaryOpKind.Mul:
+                    ends = (a * c, a * d, b * c, b * d)
+                    return min(ends), max(ends), exact and (a == b or c == d)
+                case AffineBinaryOpKind.FloorDiv:
+                    return a // c, b // c, exact
+                case AffineBinaryOpKind.CeilDiv:
+                    return -(-a // c), -(-b // c), exact
+                case AffineBinaryOpKind.Mod:
+                    if a // c == b // c:
+                        return a % c, b % c, exact
+                    return 0, c - 1, False
+        case _:
+            raise AssertionError(f"not an index expression: {expr}")
 
 
 def format_index(expr: AffineExpr, names: Sequence[str]) -> str:
@@ -150,16 +211,19 @@ def parse_index(parser: AttrParser, names: Sequence[str]) -> AffineExpr:
     `primary ::= name | integer | `(` sum `)``.
     """
     expr = _parse_product(parser, names)
-    while parser.parse_optional_punctuation("+"):
+    for _ in range(MOST_TERMS):
+        if not parser.parse_optional_punctuation("+"):
+            return expr
         expr = expr + _parse_product(parser, names)
-    return expr
+    parser.raise_error(f"expected at most {MOST_TERMS} terms in an index expression")
 
 
 def _parse_product(parser: AttrParser, names: Sequence[str]) -> AffineExpr:
     expr = _parse_primary(parser, names)
-    while True:
+    for _ in range(MOST_TERMS):
         if parser.parse_optional_punctuation("*"):
-            expr = expr * parser.parse_integer()
+            start = parser.pos
+            expr = expr * _constant(parser, parser.parse_integer(), start)
         elif parser.parse_optional_keyword("mod"):
             expr = expr % _parse_divisor(parser)
         elif parser.parse_optional_keyword("floordiv"):
@@ -168,11 +232,23 @@ def _parse_product(parser: AttrParser, names: Sequence[str]) -> AffineExpr:
             expr = expr.ceil_div(_parse_divisor(parser))
         else:
             return expr
+    parser.raise_error(f"expected at most {MOST_TERMS} factors in an index expression")
+
+
+def _constant(parser: AttrParser, value: int, start: int) -> int:
+    """`value`, which has been read from `start` on; refused where it is too large."""
+    if abs(value) > MOST_CONSTANT:
+        parser.raise_error(
+            f"expected a number of at most {MOST_CONSTANT} in an index expression, found {value}",
+            start,
+            parser.pos,
+        )
+    return value
 
 
 def _parse_divisor(parser: AttrParser) -> int:
     start = parser.pos
-    value = parser.parse_integer()
+    value = _constant(parser, parser.parse_integer(), start)
     if value <= 0:
         parser.raise_error(f"expected a positive divisor, found {value}", start, parser.pos)
     return value
@@ -183,9 +259,9 @@ def _parse_primary(parser: AttrParser, names: Sequence[str]) -> AffineExpr:
         expr = parse_index(parser, names)
         parser.parse_punctuation(")")
         return expr
-    if (value := parser.parse_optional_integer(allow_boolean=False)) is not None:
-        return AffineExpr.constant(value)
     start = parser.pos
+    if (value := parser.parse_optional_integer(allow_boolean=False)) is not None:
+        return AffineExpr.constant(_constant(parser, value, start))
     name = parser.parse_identifier(context_msg=" in an index expression")
     if name == RANK_NAME:
         return RANK

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -21,7 +22,7 @@ from xdsl.traits import SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from hpmoe_ir.dialects.index import IntArray
-from hpmoe_ir.dialects.tile_types import dense_i32, int_array
+from hpmoe_ir.dialects.tile_types import MOST_EVENTS, dense_i32, int_array
 
 
 @irdl_op_definition
@@ -67,7 +68,7 @@ class EventOp(IRDLOperation):
     @property
     def event_count(self) -> int:
         """Number of events."""
-        return int(np.prod(self.extents, dtype=np.int64))
+        return prod(self.extents)
 
     @property
     def thresholds(self) -> IntArray:
@@ -86,7 +87,9 @@ class EventOp(IRDLOperation):
         if counts is None:
             counts = [parser.parse_integer()]
         line = parser.parse_integer() if parser.parse_optional_keyword("line") else None
-        return cls(name, extents, np.array(counts, dtype=np.int64), line)
+        op = cls(name, extents, np.ones(1, dtype=np.int64), line)
+        op.counts = DenseArrayBase.from_list(i32, counts)
+        return op
 
     def print(self, printer: Printer) -> None:
         counts = self.counts.get_values()
@@ -102,6 +105,10 @@ class EventOp(IRDLOperation):
         if any(n <= 0 for n in self.extents):
             raise VerifyException(
                 f"extents of the events must be positive, found {list(self.extents)}"
+            )
+        if self.event_count > MOST_EVENTS:
+            raise VerifyException(
+                f"a family of events has at most {MOST_EVENTS}, found {self.event_count}"
             )
         if len(self.counts) not in (1, self.event_count):
             raise VerifyException(

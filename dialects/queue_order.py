@@ -21,6 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.dialects.tile_tasks import TasksOp
 from hpmoe_ir.dialects.tile_types import dense_i32, int_array
+from hpmoe_ir.machine import MOST_AIV_PER_AIC, MOST_CORES
 
 POINT_BITS = 24
 """A slot of a queue is the family's number above this many bits of the point's number."""
@@ -111,7 +112,15 @@ class OrderOp(IRDLOperation):
             runs = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, run)
             queue = [slot for r in runs for slot in r]
             if not queue and parser.parse_optional_keyword("times"):
-                return [queue] * parser.parse_integer(allow_boolean=False, allow_negative=False)
+                start = parser.pos
+                times = parser.parse_integer(allow_boolean=False, allow_negative=False)
+                if times > MOST_CORES * MOST_AIV_PER_AIC:
+                    parser.raise_error(
+                        f"expected at most {MOST_CORES * MOST_AIV_PER_AIC} cores, found {times}",
+                        start,
+                        parser.pos,
+                    )
+                return [queue] * times
             return [queue]
 
         queues = [

@@ -27,7 +27,7 @@ from typing import TypeAlias
 from xdsl.ir.affine import AffineExpr
 from xdsl.parser import AttrParser
 
-from hpmoe_ir.dialects.index import format_index, parse_index
+from hpmoe_ir.dialects.index import MOST_CONSTANT, format_index, parse_index
 
 ZERO = AffineExpr.constant(0)
 
@@ -215,6 +215,10 @@ def _parse_count(parser: AttrParser) -> int:
     value = parser.parse_integer(allow_boolean=False)
     if value <= 0:
         parser.raise_error(f"expected a positive number, found {value}", start, parser.pos)
+    if value > MOST_CONSTANT:
+        parser.raise_error(
+            f"expected a number of at most {MOST_CONSTANT}, found {value}", start, parser.pos
+        )
     return value
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
+from math import prod
+
 from xdsl.dialects.builtin import (
     I64,
     FixedBitwidthType,
@@ -135,7 +136,7 @@ def copy_bytes(buffer: BufferOp) -> int:
         route = buffer.type
         return 4 * RouteLayout(route.experts.data, route.ranks.data).words
     type = buffer_type(buffer)
-    used = int(np.prod(type.dims, dtype=np.int64)) * element_bytes(type.element_type)
+    used = prod(type.dims) * element_bytes(type.element_type)
     return -(-used // 64) * 64
 
 

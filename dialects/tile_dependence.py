@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -23,7 +24,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from hpmoe_ir.dialects.index import IntArray, dims_used, format_index, parse_index
 from hpmoe_ir.dialects.tile_tasks import TasksOp
-from hpmoe_ir.dialects.tile_types import IndexAttr, dense_i32, int_array
+from hpmoe_ir.dialects.tile_types import MOST_EVENTS, IndexAttr, dense_i32, int_array
 
 
 @irdl_op_definition
@@ -95,7 +96,7 @@ class DependenceOp(IRDLOperation):
     @property
     def event_count(self) -> int:
         """Number of events."""
-        return int(np.prod(self.extents, dtype=np.int64))
+        return prod(self.extents)
 
     @property
     def thresholds(self) -> IntArray:
@@ -204,6 +205,10 @@ class DependenceOp(IRDLOperation):
         if any(n <= 0 for n in self.extents):
             raise VerifyException(
                 f"extents of the events must be positive, found {list(self.extents)}"
+            )
+        if self.event_count > MOST_EVENTS:
+            raise VerifyException(
+                f"a family of events has at most {MOST_EVENTS}, found {self.event_count}"
             )
         if len(self.counts) not in (1, self.event_count):
             raise VerifyException(

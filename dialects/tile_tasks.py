@@ -119,7 +119,7 @@ class TasksOp(IRDLOperation):
     @property
     def task_count(self) -> int:
         """Number of tasks of the family on one rank."""
-        return int(np.prod(self.extents, dtype=np.int64))
+        return prod(self.extents)
 
     @property
     def read_regions(self) -> tuple[Region, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -10,6 +11,7 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     BytesAttr,
     DenseArrayBase,
+    FixedBitwidthType,
     IntAttr,
     StringAttr,
     i32,
@@ -27,6 +29,12 @@ from hpmoe_ir.kernels import Cost
 
 # Attributes print coordinates as d0, d1, ...: more of them than any grid has.
 NAMES = default_names(32)
+
+MOST_BUFFER_BYTES = 1 << 40
+"""More than any chip has. Offsets in bytes of many such buffers have room in 64 bits."""
+
+MOST_EVENTS = 1 << 24
+"""Of a family. Each has a counter in a cache line of its own: these take 1 GiB."""
 
 
 @irdl_attr_definition
@@ -84,6 +92,14 @@ class BufferType(ParametrizedAttribute, TypeAttribute):
     def verify(self) -> None:
         if any(n <= 0 for n in self.dims):
             raise VerifyException(f"extents of a buffer must be positive, found {list(self.dims)}")
+        type = self.element_type
+        if not isinstance(type, FixedBitwidthType) or type.bitwidth not in (8, 16, 32, 64):
+            raise VerifyException(
+                f"elements of a buffer have 8, 16, 32 or 64 bits, as i32 or bf16, found {type}"
+            )
+        size = prod(self.dims) * type.size
+        if size > MOST_BUFFER_BYTES:
+            raise VerifyException(f"a buffer has at most {MOST_BUFFER_BYTES} bytes, found {size}")
 
 
 @irdl_attr_definition

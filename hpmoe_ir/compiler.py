@@ -25,6 +25,7 @@ from hpmoe_ir.lowering.ascendc import device_source
 from hpmoe_ir.lowering.host_project import project_files
 from hpmoe_ir.lowering.program import LoweredProgram, lowered_program
 from hpmoe_ir.lowering.task_table import task_table
+from hpmoe_ir.output import write_files
 from hpmoe_ir.passes.convert_comm_to_tile import ConvertCommToTilePass
 from hpmoe_ir.passes.convert_moe_to_comm import ConvertMoeToCommPass
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
@@ -234,13 +235,7 @@ def write_compiled(compiled: Compiled, directory: Path) -> None:
             files[f"{name}/{HOST_DIR}/{path}"] = data
     content = json.dumps(manifest(compiled, files), indent=2) + "\n"
     files[MANIFEST_FILE] = content.encode()
-    try:
-        for name, data in files.items():
-            path = directory / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-    except OSError as e:
-        raise InputError(f"can't write: {e.strerror}", str(e.filename or directory)) from e
+    write_files(directory, files)
 
 
 def read_compiled(ctx: Context, directory: Path) -> tuple[Compiled, list[str]]:

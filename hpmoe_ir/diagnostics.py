@@ -8,13 +8,18 @@ from typing import NoReturn
 
 from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
 from xdsl.ir import Operation
+from xdsl.irdl import IRDLOperation
 from xdsl.utils.exceptions import DiagnosticException, PassFailedException, VerifyException
+
+MOST_CHARACTERS = 2000
+"""Of a message."""
 
 
 class InputError(Exception):
     """Input that can't be used: `str` is the whole message, with its location if one is known."""
 
     def __init__(self, message: str, location: str = ""):
+        message = shortened(message)
         super().__init__(f"{location}: error: {message}" if location else f"error: {message}")
         self.message = message
         self.location = location
@@ -44,22 +49,48 @@ def location_of(op: Operation) -> str:
     return ""
 
 
+def shortened(text: str) -> str:
+    """`text` without its middle where it is too long to be read, as with a very long name in it."""
+    if len(text) <= MOST_CHARACTERS:
+        return text
+    half = MOST_CHARACTERS // 2
+    return f"{text[:half]} ... {text[-half:]}"
+
+
 def one_line(text: str) -> str:
     """`text` without line breaks; xDSL's own messages may have some."""
     return " ".join(line.strip() for line in text.splitlines() if line.strip())
 
 
-def verify_module(module: ModuleOp, after: str = "") -> None:
+def verify_module(module: ModuleOp, after: str = "", name: str = "") -> None:
     """Raises InputError at the first operation that doesn't verify.
 
-    `after` names the pass that made the module, if one did.
+    `after` names the pass that made the module, if one did; `name` tells where the module is from,
+    for an operation without a place.
     """
+    if not after:
+        _check_definitions(module)
     try:
         module.verify()
     except DiagnosticException as error:
         op, found = _first_invalid(module, error)
         prefix = f"after {after}: " if after else ""
-        raise InputError(f"{prefix}{op.name}: {one_line(str(found))}", location_of(op)) from error
+        place = location_of(op) or name
+        raise InputError(f"{prefix}{op.name}: {one_line(str(found))}", place) from error
+
+
+def _check_definitions(module: ModuleOp) -> None:
+    """Raises InputError at the first operation that lacks an attribute, operand or region.
+
+    An operation that looks at those around it finds them complete after that.
+    """
+    for op in module.walk():
+        if isinstance(op, IRDLOperation):
+            try:
+                op.get_irdl_definition().verify(op)
+            except VerifyException as error:
+                message = f"{op.name}: {one_line(str(error))}"
+                raise InputError(message, location_of(op)) from error
 
 
 def _first_invalid(
@@ -69,6 +100,12 @@ def _first_invalid(
     for op in module.walk(region_first=True):
         try:
             op.verify(verify_nested_ops=False)
+        except VerifyException as found:
+            return op, found
+    # What is wrong with a block only shows when the operation around it checks its regions.
+    for op in module.walk(region_first=True):
+        try:
+            op.verify()
         except VerifyException as found:
             return op, found
     return module, error

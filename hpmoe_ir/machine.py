@@ -16,6 +16,18 @@ from hpmoe_ir.machine_rates import RATE_NAMES, RATE_UNITS, Rates
 MACHINE_DIR = Path(__file__).parent / "machines"
 
 
+MOST_CORES = 1024
+"""AIC of a chip. Each has a queue of its own in the IR and in the task table."""
+
+MOST_AIV_PER_AIC = 16
+
+MOST_BYTES = 2**31 - 1
+"""Of a local memory; the device counts them in 32 bits."""
+
+MOST = {"cores.aic": MOST_CORES, "cores.aiv_per_aic": MOST_AIV_PER_AIC}
+"""Limits of sizes that are no bytes."""
+
+
 class MachineError(ValueError):
     """A machine description that does not exist or does not say what it must."""
 
@@ -141,10 +153,14 @@ def load_machine(name: str) -> Machine:
         near = difflib.get_close_matches(name, machine_names(), n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise MachineError(f"unknown machine '{name}'; known: {', '.join(machine_names())}{hint}")
-    content = path.read_bytes()
     try:
+        content = path.read_bytes()
         data = tomllib.loads(content.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+    except OSError as e:
+        raise MachineError(f"{path.name}: can't read the file: {e.strerror}") from e
+    except RecursionError as e:
+        raise MachineError(f"{path.name}: not a TOML file: nested too deeply") from e
+    except ValueError as e:  # no UTF-8, no TOML, a number of thousands of digits
         raise MachineError(f"{path.name}: not a TOML file: {e}") from e
     if "base" in data:
         base = _text(path.name, data, "base")
@@ -160,6 +176,9 @@ def load_machine(name: str) -> Machine:
         value = numbers[key].value
         if value != int(value) or value <= 0:
             raise _error(path.name, key, f"expected a positive whole number, found {value!r}")
+        if value > MOST.get(key, MOST_BYTES):
+            most = MOST.get(key, MOST_BYTES)
+            raise _error(path.name, key, f"expected at most {most}, found {value}")
         sizes[attribute] = int(value)
     return Machine(
         name=_text(path.name, data, "name"),
@@ -242,7 +261,11 @@ def _number(file: str, key: str, unit: str, table: Mapping[str, Any]) -> Number:
     def amount(name: str) -> float:
         value = table.get(name)
         low = 0 if unit in MAY_BE_ZERO else math.ulp(0.0)
-        if not isinstance(value, int | float) or isinstance(value, bool) or not value >= low:
+        if (
+            not isinstance(value, int | float)
+            or isinstance(value, bool)
+            or not low <= value < math.inf
+        ):
             expected = "a number of at least 0" if low == 0 else "a positive number"
             raise _error(file, key, f"{name}: expected {expected}, found {value!r}")
         return value

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import difflib
 import math
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 
+from hpmoe_ir.diagnostics import one_line
 from hpmoe_ir.layer import LayerConfig
 
 IdArray: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
@@ -24,6 +28,10 @@ GateArray: TypeAlias = np.ndarray[Any, np.dtype[np.float32]]
 Kind: TypeAlias = Literal["balanced", "uniform", "zipf", "one-expert", "file"]
 
 KINDS = ("balanced", "uniform", "zipf:S", "one-expert", "FILE.npz")
+
+
+MOST_BYTES = 1 << 30
+"""Of an array in a file; 128 million ids."""
 
 
 class RoutingError(ValueError):
@@ -163,13 +171,7 @@ def read_routing(path: Path, config: LayerConfig, seed: int = 0) -> list[RankRou
 
     Raises RoutingError with the file, the rank, the token and the value at fault.
     """
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
-    except FileNotFoundError as e:
-        raise RoutingError(f"{path}: no such file") from e
-    except (OSError, ValueError, zipfile.BadZipFile) as e:
-        raise RoutingError(f"{path}: expected a .npz file, found one that can't be read") from e
+    arrays = _read_arrays(path)
     rng = np.random.default_rng([seed, 0x6761])
     result: list[RankRouting] = []
     for rank in range(config.ranks):
@@ -197,6 +199,55 @@ def read_routing(path: Path, config: LayerConfig, seed: int = 0) -> list[RankRou
             f"found {unknown[0]}"
         )
     return result
+
+
+def _read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    """The arrays of a `.npz` file by name.
+
+    The bytes of an array must be in the file: an array is not made for a header alone.
+    """
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    try:
+        with zipfile.ZipFile(path) as file:
+            for member in file.infolist():
+                name = member.filename.removesuffix(".npy")
+                if member.file_size > MOST_BYTES:
+                    raise RoutingError(
+                        f"{path}: {name}: expected at most {MOST_BYTES} bytes, found "
+                        f"{member.file_size}"
+                    )
+                arrays[name] = _read_array(file.read(member))
+    except FileNotFoundError as e:
+        raise RoutingError(f"{path}: no such file") from e
+    except RoutingError:
+        raise
+    except (OSError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error, EOFError) as e:
+        # NotImplementedError, a RuntimeError, is an unknown compression.
+        raise RoutingError(
+            f"{path}: expected a .npz file, found one that can't be read: {one_line(str(e))}"
+        ) from e
+    return arrays
+
+
+def _read_array(data: bytes) -> np.ndarray[Any, Any]:
+    """An array from the bytes of a `.npy` file. Raises ValueError."""
+    stream = BytesIO(data)
+    formats = cast(Any, np.lib.format)  # NumPy's stubs leave it without types
+    try:
+        version = formats.read_magic(stream)
+        read = formats.read_array_header_1_0 if version == (1, 0) else formats.read_array_header_2_0
+        shape, fortran, dtype = cast(tuple[tuple[int, ...], bool, np.dtype[Any]], read(stream))
+    except (SyntaxError, tokenize.TokenError, RecursionError, TypeError) as e:
+        # NumPy parses the header as Python.
+        raise ValueError(f"an array with a broken header: {e}") from e
+    rest = data[stream.tell() :]
+    if dtype.hasobject or min(shape, default=0) < 0:
+        raise ValueError(f"an array of {dtype} {list(shape)}")
+    if len(rest) != math.prod(shape) * dtype.itemsize:
+        raise ValueError(f"an array of {dtype} {list(shape)} in {len(rest)} bytes")
+    if not rest:
+        return np.zeros(shape, dtype)
+    return np.frombuffer(rest, dtype).reshape(shape, order="F" if fortran else "C")
 
 
 def write_routing(path: Path, routing: Sequence[RankRouting]) -> None:

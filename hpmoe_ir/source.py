@@ -7,7 +7,14 @@ from bisect import bisect_right
 from pathlib import Path
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import UNKNOWN_LOC, FileLineColLoc, IntAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import (
+    UNKNOWN_LOC,
+    FileLineColLoc,
+    IntAttr,
+    IntegerType,
+    ModuleOp,
+    StringAttr,
+)
 from xdsl.ir import Attribute, Operation, TypeAttribute
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
@@ -15,6 +22,9 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from hpmoe_ir.diagnostics import InputError, one_line, verify_module
 
 OPERATION_NAME = re.compile(r"(?<![%#!.\w])[a-zA-Z_]\w*(\.\w+)+")
+
+MOST_BITS = 4096
+"""Of an integer type. The limits of its values are computed and printed in decimal."""
 
 STRING_OR_COMMENT = re.compile(
     r'//[^\n]*|"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"|(?P<broken>")'
@@ -27,12 +37,12 @@ def make_context() -> Context:
     Each is loaded when it is used.
     """
     from xdsl.dialects import get_all_dialects
-    from xdsl.universe import Universe
 
+    from hpmoe_ir.extensions import extension_universe
     from hpmoe_ir.universe import DIALECTS
 
     ctx = Context()
-    extended = Universe.get_multiverse().all_dialects
+    extended = extension_universe().all_dialects
     for name, factory in (get_all_dialects() | extended | DIALECTS).items():
         ctx.register_dialect(name, factory)
     return ctx
@@ -45,7 +55,7 @@ def read_module(ctx: Context, path: Path) -> ModuleOp:
     except OSError as error:
         raise InputError(f"can't read the file: {error.strerror}", str(path)) from error
     module = parse_module(ctx, data, str(path))
-    verify_module(module)
+    verify_module(module, name=str(path))
     return module
 
 
@@ -66,15 +76,35 @@ def parse_module(
         text = data.decode()
     except UnicodeDecodeError as error:
         line = first_line + data.count(b"\n", 0, error.start)
-        raise InputError("expected UTF-8 text, found other bytes", f"{name}:{line}") from error
+        before = data[data.rfind(b"\n", 0, error.start) + 1 : error.start]
+        place = f"{name}:{line}:{len(before.decode()) + 1}"
+        raise InputError("expected UTF-8 text, found other bytes", place) from error
     _check_strings(text, name, first_line)
     try:
         parser = LocatingParser(ctx, text, name, first_line)
-        return parser.parse_module(implicit_module)
+        try:
+            module = parser.parse_module(implicit_module)
+        except RecursionError as error:
+            raise InputError(
+                "expected text that is not nested as deeply", _place(parser, first_line)
+            ) from error
     except ParseError as error:
         found = error.span.get_location()
         line = found.line + first_line - 1
         raise InputError(one_line(error.msg), f"{name}:{line}:{found.col}") from error
+    return module
+
+
+def _place(parser: Parser, first_line: int) -> str:
+    """`file:line:column` of where a parser is."""
+    before = parser.lexer.input.content[: parser.pos]
+    line = before.count("\n") + first_line
+    return f"{parser.lexer.input.name}:{line}:{len(before) - before.rfind(chr(10))}"
+
+
+def _integer_bits(type: Attribute | None) -> int:
+    """Bits of an integer type, 0 for another."""
+    return type.bitwidth if isinstance(type, IntegerType) else 0
 
 
 def _check_strings(text: str, name: str, first_line: int) -> None:
@@ -126,7 +156,13 @@ class LocatingParser(Parser):
     def parse_optional_type(self) -> TypeAttribute | None:
         start = self.pos
         try:
-            return super().parse_optional_type()
+            type = super().parse_optional_type()
+            bits = _integer_bits(type)
+            if bits > MOST_BITS:
+                raise VerifyException(
+                    f"expected an integer type of at most {MOST_BITS} bits, found one of {bits}"
+                )
+            return type
         except (VerifyException, ValueError) as error:
             self.raise_error(str(error), start, self.pos)
 

@@ -31,6 +31,8 @@ def parse_many(kind: str, text: str) -> list[ArgSpec]:
         return list(parse_pipeline(text))
     except ArgSpecParseError as error:
         raise InputError(f"{kind} '{text}': {_syntax_error(error)}") from error
+    except ValueError as error:  # a number of thousands of digits
+        raise InputError(f"{kind} '{text}': {one_line(str(error))}") from error
 
 
 def _syntax_error(error: ArgSpecParseError) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from hpmoe_ir.dtypes import Dtype, FloatArray, RawArray, from_bits, to_bits
 from hpmoe_ir.layer import LayerConfig
+from hpmoe_ir.memory_limit import check_memory
 from hpmoe_ir.routing import RankRouting, RoutingSpec, generate_routing
 
 
@@ -44,15 +45,21 @@ def make_values(
     """Values of launch number `launch` for `tokens[r]` tokens on each rank r.
 
     Tokens are standard normal; weights are scaled so that h, a and y are of order 1.
-    Raises RoutingError where the routing does not fit the layer.
+    Raises RoutingError where the routing does not fit the layer, InputError where the values do
+    not fit into memory.
     """
+    local, hidden, width = config.local_experts, config.hidden, config.width
+    most = max(local * hidden * 2 * width, *(t * hidden for t in tokens), 0)
+    elements = config.ranks * 3 * local * hidden * width + 2 * sum(tokens) * hidden
+    # 16-bit elements to keep; f32 and an int64 key of a draw for a moment.
+    pairs = sum(tokens) * max(config.experts, config.top_k)
+    check_memory(2 * elements + 10 * most + 24 * pairs, f"values of the layer '{config.name}'")
     ranks = (
         generate_routing(routing, config, tokens, seed * 1000003 + launch)
         if isinstance(routing, RoutingSpec)
         else list(routing)
     )
     dtype = config.dtype
-    local, hidden, width = config.local_experts, config.hidden, config.width
 
     def draw(what: int, rank: int, shape: tuple[int, ...], scale: float) -> RawArray:
         rng = np.random.default_rng([seed, launch, what, rank])

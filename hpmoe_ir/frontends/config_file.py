@@ -13,7 +13,7 @@ from typing import TypeAlias, cast
 
 import yaml
 
-from hpmoe_ir.diagnostics import InputError
+from hpmoe_ir.diagnostics import InputError, one_line
 from hpmoe_ir.dtypes import Dtype
 from hpmoe_ir.frontends.presets import PRESETS, Preset
 from hpmoe_ir.layer import LayerConfig
@@ -151,6 +151,8 @@ class _Reader:
             data: object = json.loads(self.text())
         except json.JSONDecodeError as e:
             raise InputError(f"not JSON: {e.msg}", f"{self.path}:{e.lineno}:{e.colno}") from e
+        except (ValueError, RecursionError) as e:  # a number of thousands of digits, deep nesting
+            raise self.fail(f"not JSON of a configuration: {e}") from e
         model = self.mapping(data, "the file")
         return _mapping(model.get("text_config")) or model, {}
 
@@ -163,7 +165,9 @@ class _Reader:
             place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
             raise InputError(f"not YAML: {e.problem}", f"{self.path}{place}") from e
         except yaml.YAMLError as e:
-            raise self.fail(f"not YAML: {e}") from e
+            raise self.fail(f"not YAML: {one_line(str(e))}") from e
+        except (ValueError, RecursionError) as e:  # no date, a number too long, deep nesting
+            raise self.fail(f"not YAML of a configuration: {e}") from e
         training = self.mapping(data, "the file")
         if training.get("model") is None:
             raise self.fail(f"expected a field 'model', found {', '.join(sorted(training))}")

@@ -96,6 +96,14 @@ def refuse(graph: Graph, message: str) -> InputError:
     return InputError(message, graph.path)
 
 
+def first_ref(graph: Graph, op: GraphOp) -> Ref:
+    """The tensor that `op` takes first."""
+    ref = next(op.refs(), None)
+    if ref is None:
+        raise refuse(graph, f"can't place {op.label}: expected a tensor as operand, found none")
+    return ref
+
+
 def _check_known(graph: Graph, ref: Ref, what: str) -> None:
     """Refuses a value whose shape is only known at run time."""
     type = graph.type_of(ref)
@@ -230,7 +238,7 @@ def _tokens(graph: Graph, first: tuple[GraphOp, ...], ids: Ref, moved: frozenset
     tokens = prod(type.shape[:-1])
     found: dict[Ref, None] = {}
     for op in first:
-        ref = next(refs_in(op.operands[:1]))
+        ref = first_ref(graph, op)
         best = None
         while True:
             producer = graph.producer(ref)
@@ -244,7 +252,7 @@ def _tokens(graph: Graph, first: tuple[GraphOp, ...], ids: Ref, moved: frozenset
             ref = _row_operand(graph, producer)
         best = best or ref
         while (maker := graph.producer(best)) is not None and maker.kind == "ExpandDims":
-            best = next(maker.refs())
+            best = first_ref(graph, maker)
         found[best] = None
     if len(found) > 1:
         op = first[-1]
@@ -260,7 +268,7 @@ def _row_operand(graph: Graph, op: GraphOp) -> Ref:
     """The operand of `op` that carries rows: the first of floats, else the first."""
     refs = list(op.refs())
     floats = [r for r in refs if (t := graph.type_of(r)) is not None and t.is_float]
-    return (floats or refs)[0]
+    return floats[0] if floats else first_ref(graph, op)
 
 
 def _gates(graph: Graph, ids: Ref, moved: frozenset[str], after: frozenset[str]) -> list[Ref]:
@@ -284,7 +292,7 @@ def _gates(graph: Graph, ids: Ref, moved: frozenset[str], after: frozenset[str])
     order = {op.name: i for i, op in enumerate(graph.ops)}
     if found:
         return sorted(found, key=lambda ref: (order.get(ref.name, -1), ref.index))[:MOST_READINGS]
-    first = next(op for op in graph.ops if op.name in after)
+    first = next((op for op in graph.ops if op.name in after), graph.ops[-1])
     raise refuse(
         graph,
         f"expected the experts' results to be multiplied with weights like {ids_type}, one for "

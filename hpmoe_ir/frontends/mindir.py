@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -230,30 +231,72 @@ class _GraphReader:
 
     def read(self) -> Graph:
         graph = self.model.graph
+        inputs: dict[str, ValueType] = {}
+        for value in graph.input:
+            name = self.text(value.name, "the name of an input")
+            if not value.tensor:
+                raise self.refuse(f"input '{name}': expected a tensor, found none")
+            inputs[_short(name)] = self.tensor_type(value.tensor[0])
+        parameters = {
+            _short(self.text(p.name, "the name of a parameter")): self.tensor_type(p)
+            for p in graph.parameter
+        }
         ops = [op for node in graph.node if (op := self.node(node)) is not None]
-        return Graph(
-            self.path,
-            inputs={_short(i.name): self.tensor_type(i.tensor[0]) for i in graph.input},
-            parameters={_short(p.name): self.tensor_type(p) for p in graph.parameter},
-            ops=tuple(ops),
-            outputs=tuple(self.value(output.name) for output in graph.output),
-            version=self.model.model_version,
-        )
+        outputs = tuple(self.value(output.name) for output in graph.output)
+        self.check_order({*inputs, *parameters}, ops, outputs)
+        version = self.text(self.model.model_version, "the version")
+        return Graph(self.path, inputs, parameters, tuple(ops), outputs, version)
+
+    def refuse(self, message: str) -> InputError:
+        return InputError(message, self.path)
+
+    def text(self, value: str | bytes, what: str) -> str:
+        """A string of the file; protobuf hands over bytes where it is no UTF-8."""
+        if isinstance(value, bytes):
+            raise self.refuse(f"{what}: expected UTF-8 text, found {value[:40]!r}")
+        return value
+
+    def check_order(self, known: set[str], ops: list[GraphOp], outputs: Iterable[Operand]) -> None:
+        """Refuses a name that has two values, and an operand that no node before it makes."""
+        known = set(known)
+        for op in ops:
+            self.check_known(known, op.operands, op.label)
+            if op.name in known:
+                raise self.refuse(
+                    f"{op.label}: expected a name of its own, found '{op.name}' again"
+                )
+            known.add(op.name)
+        self.check_known(known, outputs, "the graph's result")
+
+    def check_known(self, known: set[str], operands: Iterable[Operand], what: str) -> None:
+        for ref in refs_in(operands):
+            if ref.name not in known:
+                raise self.refuse(
+                    f"{what}: expected values of inputs, parameters and nodes before it, found "
+                    f"'{ref.name}'"
+                )
 
     def value(self, name: str) -> Operand:
         return self.values.get(name) or Ref(_short(name))
 
     def node(self, node: Any) -> GraphOp | None:
         """The operation of a node; None if it is a constant or folded into its users."""
-        result = node.output[0]
-        if node.op_type == "Constant":
+        type = self.text(node.op_type, "the kind of a node")
+        if not node.output:
+            raise self.refuse(f"a node {type}: expected the name of its result, found none")
+        result = self.text(node.output[0], "the name of a node")
+        if type == "Constant":
+            if not node.attribute:
+                raise self.refuse(f"constant '{_short(result)}': expected its value, found none")
             self.values[result] = Const(self.constant(node.attribute[0]))
             return None
-        primitive = self.primitives.get(node.op_type.removeprefix("REF::"))
-        kind = str(node.op_type if primitive is None else primitive.op_type)
-        operands = tuple(self.value(name) for name in node.input)
+        primitive = self.primitives.get(type.removeprefix("REF::"))
+        kind = type if primitive is None else self.text(primitive.op_type, "a primitive")
+        operands = tuple(self.value(self.text(name, "an operand")) for name in node.input)
         match kind:
             case "Load" | "Depend":
+                if not operands:
+                    raise self.refuse(f"{kind} '{_short(result)}': expected an operand, found none")
                 self.values[result] = operands[0]
                 return None
             case "UpdateState":
@@ -274,23 +317,21 @@ class _GraphReader:
             operands,
             tuple(self.result_types(shape)) if shape is not None else (),
             {str(a.name): self.constant(a) for a in attributes},
-            str(node.domain),
+            self.text(node.domain, "the scope of a node"),
         )
 
     def item(self, operands: tuple[Operand, ...]) -> Operand:
         match operands:
-            case (Many(items), Const(int(index))) if index < len(items):
+            case (Many(items), Const(int(index))) if 0 <= index < len(items):
                 return items[index]
-            case (Ref(name, 0), Const(int(index))):
+            case (Ref(name, 0), Const(int(index))) if index >= 0:
                 return Ref(name, index)
             case _:
                 what = " and ".join(_shown(operand) for operand in operands)
-                raise InputError(
-                    f"expected an item of a tuple with its number, found {what}", self.path
-                )
+                raise self.refuse(f"expected an item of a tuple with its number, found {what}")
 
     def result_types(self, attribute: Any) -> Iterator[ValueType]:
-        if self.kinds[attribute.type] in ("TUPLE", "LIST"):
+        if self.kind(attribute) in ("TUPLE", "LIST"):
             for item in attribute.values:
                 yield from self.result_types(item)
         else:
@@ -298,11 +339,24 @@ class _GraphReader:
                 yield self.tensor_type(tensor)
 
     def tensor_type(self, tensor: Any) -> ValueType:
+        if tensor.data_type not in self.elements:
+            raise self.refuse(
+                f"tensor '{tensor.name}': expected a known element type, found number "
+                f"{tensor.data_type}"
+            )
         return ValueType(tuple(tensor.dims), self.elements[tensor.data_type])
+
+    def kind(self, attribute: Any) -> str:
+        if attribute.type not in self.kinds:
+            raise self.refuse(
+                f"attribute '{attribute.name}': expected a known type, found number "
+                f"{attribute.type}"
+            )
+        return self.kinds[attribute.type]
 
     def constant(self, attribute: Any) -> Any:
         """Value of an attribute; inside tuples it is in the plural field."""
-        kind = self.kinds[attribute.type]
+        kind = self.kind(attribute)
         if kind in ("TUPLE", "LIST"):
             return tuple(self.constant(item) for item in attribute.values)
         if kind in ("TENSORS", "TENSOR"):
@@ -316,15 +370,25 @@ class _GraphReader:
         if kind == "DOUBLE":
             return float(attribute.doubles[0] if attribute.doubles else attribute.d)
         if kind == "STRING":
-            return (attribute.strings[0] if attribute.strings else attribute.s).decode()
+            data = bytes(attribute.strings[0] if attribute.strings else attribute.s)
+            try:
+                return data.decode()
+            except UnicodeDecodeError:
+                raise self.refuse(
+                    f"attribute '{attribute.name}': expected UTF-8 text, found {data[:40]!r}"
+                ) from None
         return None
 
     def array(self, tensor: Any) -> Array:
         type = self.tensor_type(tensor)
-        if type.element == "bf16":
-            values = from_bits(np.frombuffer(tensor.raw_data, "<u2"), "bf16")
-        elif type.element in _NUMPY:
-            values = np.frombuffer(tensor.raw_data, _NUMPY[type.element])
-        else:
-            raise InputError(f"constant of element type '{type.element}' not known", self.path)
-        return values.reshape(type.shape)
+        stored = np.dtype("<u2" if type.element == "bf16" else _NUMPY.get(type.element, "V0"))
+        if not stored.itemsize:
+            raise self.refuse(f"constant of element type '{type.element}' not known")
+        expected = prod(type.shape) * stored.itemsize
+        if min(type.shape, default=0) < 0 or len(tensor.raw_data) != expected:
+            raise self.refuse(
+                f"constant '{tensor.name}': expected as many bytes as {type} takes, found "
+                f"{len(tensor.raw_data)}"
+            )
+        values = np.frombuffer(tensor.raw_data, stored).reshape(type.shape)
+        return from_bits(values, "bf16") if type.element == "bf16" else values

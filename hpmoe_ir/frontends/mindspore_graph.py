@@ -8,7 +8,13 @@ from math import prod
 from pathlib import Path
 
 from hpmoe_ir.dtypes import Dtype, DtypeError, check_dtype
-from hpmoe_ir.frontends.expert_part import ExpertPart, find_expert_parts, refuse, upstream
+from hpmoe_ir.frontends.expert_part import (
+    ExpertPart,
+    find_expert_parts,
+    first_ref,
+    refuse,
+    upstream,
+)
 from hpmoe_ir.frontends.mindir import Graph, GraphOp, Ref, read_mindir, refs_in
 from hpmoe_ir.frontends.raise_moe import Placed, place
 from hpmoe_ir.layer import LayerConfig, LayerError
@@ -146,8 +152,12 @@ def _config(part: ExpertPart, name: str) -> LayerConfig:
             f"can't place {part.second[0].label}: expected as many experts as in "
             f"the first matmul, {next(iter(first.values()))}, found {next(iter(second.values()))}",
         )
-    middle = next(refs_in(part.second[0].operands[:1]))
+    middle = first_ref(graph, part.second[0])
     width = graph.type_of(middle)
+    for type in (x, ids, width):
+        if type is None or not type.shape or type.shape[-1] <= 0:
+            found = "none" if type is None else str(type)
+            raise refuse(graph, f"expected rows of known width, found {found}")
     assert width is not None
     try:
         return LayerConfig(

@@ -33,6 +33,9 @@ from hpmoe_ir.frontends.stand_in_experts import COLLECTIVES, EXPERT_OPS
 from hpmoe_ir.layer import LayerConfig
 from hpmoe_ir.routing import generate_routing, parse_routing
 
+MOST_PAIRS = 1 << 27
+"""A routing is drawn with a number for each token of each rank and each expert."""
+
 ROUTINGS = ("uniform", "zipf:1.5", "one-expert")
 """What a graph is tried on; the last leaves most experts without tokens."""
 
@@ -76,6 +79,13 @@ class Trial:
         self.weights: dict[str, Weights] = {}
         self.failures: dict[str, CannotPlaceError] = {}
         self.values: dict[Ref, list[Value]] = {}
+        pairs = part.ranks * config.tokens * config.experts
+        if pairs > MOST_PAIRS:
+            raise refuse(
+                self.graph,
+                f"expected a graph with at most {MOST_PAIRS} pairs of a token and an expert on all "
+                f"ranks, found {pairs}",
+            )
         rng = np.random.default_rng(seed)
         tokens = [config.tokens] * part.ranks
         self.ids = [
@@ -103,7 +113,8 @@ class Trial:
 
     def _type(self, ref: Ref) -> tuple[int, ...]:
         type = self.graph.type_of(ref)
-        assert type is not None
+        if type is None:
+            raise refuse(self.graph, f"expected '{ref.name}' to have a shape, found none")
         return type.shape
 
     def _follow(self, op: GraphOp) -> None:

@@ -11,7 +11,9 @@ and needs no list of the many ways to write a permutation.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -116,6 +118,18 @@ class Weights:
 
 Value: TypeAlias = Exact | Rows | Weights
 Operand: TypeAlias = Value | tuple["Operand", ...] | int | float | bool | str | None
+
+
+MOST_ELEMENTS = 1 << 24
+"""Of a tensor that an operation makes. A trial is a layer of a few thousand tokens at most."""
+
+
+def check_elements(shape: Sequence[int]) -> None:
+    """Refuses a tensor that is too large for a trial."""
+    if prod(shape) > MOST_ELEMENTS:
+        raise CannotPlaceError(
+            f"it makes a tensor of {list(shape)}, expected at most {MOST_ELEMENTS} elements"
+        )
 
 
 def constant(value: Any) -> Operand:

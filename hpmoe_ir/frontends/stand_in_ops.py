@@ -13,7 +13,15 @@ from typing import TypeAlias
 import numpy as np
 
 from hpmoe_ir.frontends import stand_in_views as views
-from hpmoe_ir.frontends.stand_in import Array, CannotPlaceError, Exact, Rows, Value, as_rows
+from hpmoe_ir.frontends.stand_in import (
+    Array,
+    CannotPlaceError,
+    Exact,
+    Rows,
+    Value,
+    as_rows,
+    check_elements,
+)
 from hpmoe_ir.frontends.stand_in_args import Args, as_value, kind_of
 
 Handler: TypeAlias = Callable[[Args], Sequence[Value]]
@@ -144,6 +152,7 @@ def _sort(args: Args) -> Sequence[Value]:
 def _one_hot(args: Args) -> Sequence[Value]:
     array, depth = args.exact(0).array.astype(np.int64), args.number(1)
     on, off, axis = args.exact(2).array, args.exact(3).array, args.number(4, -1)
+    check_elements((*array.shape, depth))
     hot = np.where(array[..., None] == np.arange(depth), on, off)
     return [Exact(np.moveaxis(hot, -1, axis))]
 
@@ -204,6 +213,7 @@ def _broadcast(args: Args) -> Sequence[Value]:
     shape = views.shape_of(value)
     full = [1] * (len(target) - len(shape)) + list(shape)
     target = [m if n == -1 else n for n, m in zip(target, full, strict=True)]
+    check_elements(target)
     if isinstance(value, Rows) and target[-1] == value.width:
         return [value.with_stand(np.broadcast_to(value.stand, (*target[:-1], value.columns)))]
     return [Exact(np.broadcast_to(args.exact(0).array, target))]
@@ -211,6 +221,7 @@ def _broadcast(args: Args) -> Sequence[Value]:
 
 def _tile(args: Args) -> Sequence[Value]:
     value, repeats = args.value(0), args.numbers(1)
+    check_elements((*views.shape_of(value), *repeats))
     if isinstance(value, Rows) and repeats[-1] == 1:
         return [value.with_stand(np.tile(value.stand, repeats))]
     return [Exact(np.tile(args.exact(0).array, repeats))]
@@ -249,6 +260,7 @@ def _index_add(args: Args) -> Sequence[Value]:
 
 def _segment_sum(args: Args) -> Sequence[Value]:
     updates, index = args.rows(0), args.exact(1).array.astype(np.int64)
+    check_elements((args.number(2), updates.columns))
     zeros = np.zeros((args.number(2), updates.columns))
     return [_add_at(updates.with_stand(zeros), index, updates)]
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import isclass
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.interpreter import Interpreter
+from xdsl.interpreter import Interpreter, InterpreterFunctions
 from xdsl.interpreters.func import FuncFunctions
 from xdsl.utils.exceptions import InterpretationError
 from xdsl.utils.hints import isa
 
+from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.dialects.placement import AnyTensor
-from hpmoe_ir.extensions import INTERPRETERS, extensions
+from hpmoe_ir.extensions import INSTALLED, INTERPRETERS, described, extensions, load
 from hpmoe_ir.interpreter.comm import CommFunctions
 from hpmoe_ir.interpreter.moe import MoeFunctions
 from hpmoe_ir.interpreter.values import Array, PerRank, check_argument
@@ -56,7 +58,13 @@ def run_module(
     for functions in (FuncFunctions(), MoeFunctions(), CommFunctions(ranks)):
         interpreter.register_implementations(functions)
     for point in extensions(INTERPRETERS).values():
-        interpreter.register_implementations(point.load()())
+        functions = load(point)
+        if not (isclass(functions) and issubclass(functions, InterpreterFunctions)):
+            raise InputError(
+                f"{described(point)}: expected a class of InterpreterFunctions, found {functions}",
+                INSTALLED,
+            )
+        interpreter.register_implementations(functions())
     return list(interpreter.call_op(op, tuple(values)))
 
 

@@ -17,9 +17,10 @@ from xdsl.utils.exceptions import InterpretationError
 
 from hpmoe_ir.dialects import queue, tile
 from hpmoe_ir.dialects.index import IntArray, evaluate_index
-from hpmoe_ir.dialects.tile import DependenceOp, buffers_of, families_of
+from hpmoe_ir.dialects.tile import DependenceOp, buffer_bytes, buffers_of, families_of
 from hpmoe_ir.interpreter.memory import RankMemory, TaskMemory, run_kernel
 from hpmoe_ir.interpreter.values import Array
+from hpmoe_ir.memory_limit import check_memory
 from hpmoe_ir.passes.dependence import flat_events
 
 
@@ -40,6 +41,8 @@ class ProgramRun:
     def __init__(self, program: tile.ProgramOp | queue.ProgramOp, seed: int = 0) -> None:
         self.program = program
         self.ranks = program.ranks.value.data
+        needed = self.ranks * sum(2 * buffer_bytes(b) for b in buffers_of(program).values())
+        check_memory(needed, f"buffers of @{program.sym_name.data} on {self.ranks} ranks in NumPy")
         self.families = families_of(program)
         self.points = {n: f.coordinates() for n, f in self.families.items()}
         self.memory = [RankMemory(buffers_of(program)) for _ in range(self.ranks)]

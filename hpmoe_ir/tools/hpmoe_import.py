@@ -40,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
     from hpmoe_ir.compiler import module_text
     from hpmoe_ir.frontends.build_layer import layer_module
     from hpmoe_ir.graph_layer import graph_layer
+    from hpmoe_ir.output import write_file
     from hpmoe_ir.tools.summary import layer_line
 
     if args.mindspore is not None:
@@ -49,10 +50,7 @@ def run(args: argparse.Namespace) -> int:
         for note in config.notes:
             print(f"note: outside the expert part: {note}", file=sys.stderr)
     module = layer_module(config)
-    try:
-        Path(args.output).write_text(module_text(module))
-    except OSError as e:
-        raise InputError(f"can't write the file: {e.strerror}", args.output) from e
+    write_file(Path(args.output), module_text(module).encode())
     print(layer_line(graph_layer(module).config))
     print(f"{'written':<9} {args.output}")
     return 0

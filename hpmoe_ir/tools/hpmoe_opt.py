@@ -18,13 +18,14 @@ from typing import IO, NoReturn
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.printer import Printer
-from xdsl.universe import Universe
 from xdsl.utils.exceptions import DiagnosticException
 from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from hpmoe_ir.binary_target import BinaryTarget
 from hpmoe_ir.diagnostics import InputError, RefusedError, location_of, one_line, verify_module
+from hpmoe_ir.extensions import extension_universe
+from hpmoe_ir.output import write_file
 from hpmoe_ir.source import parse_module
 from hpmoe_ir.specs import find, parse_many, parse_one
 from hpmoe_ir.universe import PASSES, TARGETS
@@ -44,7 +45,7 @@ class HpmoeOptMain(xDSLOptMain):
         target_only = argparse.ArgumentParser(add_help=False)
         target_only.add_argument("-t", "--target", default="mlir")
         text = target_only.parse_known_args(args)[0].target
-        known = Universe.get_multiverse().all_targets
+        known = extension_universe().all_targets
         self.target = find("target", parse_one("target", text), known, {"mlir": None, **TARGETS})
         super().__init__("Runs passes over the IR of an MoE layer", args)
         for option in ("verify_diagnostics", "parsing_diagnostics", "shrink"):
@@ -145,7 +146,7 @@ class HpmoeOptMain(xDSLOptMain):
 
     def _verify(self, module: ModuleOp, after: str = "") -> None:
         if not self.args.disable_verify:
-            verify_module(module, after)
+            verify_module(module, after, self.get_input_name())
 
     def _apply(self, module_pass: ModulePass, module: ModuleOp) -> None:
         start = time.perf_counter()
@@ -174,12 +175,7 @@ class HpmoeOptMain(xDSLOptMain):
             stream.write(result)
             stream.flush()
             return
-        try:
-            Path(self.args.output_file).write_bytes(result)
-        except OSError as error:
-            raise InputError(
-                f"can't write the file: {error.strerror}", self.args.output_file
-            ) from error
+        write_file(Path(self.args.output_file), result)
 
 
 class SeveralErrors(InputError):

@@ -175,7 +175,7 @@ def test_files_that_are_none_are_refused(tmp_path: Path):
     text.write_text("not an archive")
     for path, message in [
         (missing, "no such file"),
-        (text, "expected a .npz file, found one that can't be read"),
+        (text, "expected a .npz file, found one that can't be read: File is not a zip file"),
     ]:
         with pytest.raises(RoutingError) as e:
             read_routing(path, LAYER)
