@@ -22,7 +22,15 @@ from hpmoe_ir.dialects.tile import (
 from hpmoe_ir.lowering.program import LoweredProgram
 from hpmoe_ir.passes.dependence import flat_events
 from hpmoe_ir.runtime.cpu_build import KernelEntry, build, cache_dir
-from hpmoe_ir.runtime.cpu_model import DeviceFault, MemoryRange, RankLaunch, execute
+from hpmoe_ir.runtime.cpu_model import (
+    Counters,
+    DeviceFault,
+    EventCounter,
+    MemoryModel,
+    MemoryRange,
+    RankLaunch,
+    execute,
+)
 
 Raw: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -70,13 +78,15 @@ def run_program(
     seed: int = 0,
     read_back: tuple[str, ...] = (),
     late: Sequence[int] = (),
+    memory: MemoryModel = "strong",
+    checks: bool = True,
 ) -> list[list[dict[str, Raw]]]:
     """Outputs of `launches[n][r]` in the same order: raw arrays by output buffer.
 
     `read_back` adds the bytes of the workspace or the windows as the launch left them. Token rows
-    of an output are as many as the rank brings. Ranks in `late` go on only while no
-    other can. Raises DeviceFault with the tasks' names where the
-    run fails, ExecutionError where inputs do not fit.
+    of an output are as many as the rank brings. Ranks in `late` go on only while no other can.
+    `memory`: when writes to global memory become visible. `checks`: the detectors of order. Raises
+    DeviceFault with the tasks' names where the run fails, ExecutionError where inputs do not fit.
     """
     runs = [
         [_rank_launch(program, inputs, number) for inputs in launch]
@@ -95,6 +105,9 @@ def run_program(
             seed=seed,
             late=late,
             read_back=read_back,
+            counters=event_counters(program),
+            memory=memory,
+            checks=checks,
         )
     except DeviceFault as fault:
         raise name_tasks(program, fault) from None
@@ -109,6 +122,20 @@ def run_program(
         ]
         for by_rank, launch in zip(results, launches, strict=True)
     ]
+
+
+def event_counters(program: LoweredProgram) -> Counters:
+    """The counters of the program's events, by event number."""
+    line_bytes = program.machine.counter_line
+    found: list[tuple[int, EventCounter]] = []
+    for name, event in program.events.items():
+        assert event.line is not None
+        for index, threshold in enumerate(event.thresholds):
+            number = event.line.value.data + index
+            offset = program.counters + number * line_bytes
+            found.append((number, EventCounter(name, index, offset, int(threshold))))
+    found.sort(key=lambda numbered: numbered[0])
+    return Counters("windows", "launch", tuple(counter for _, counter in found))
 
 
 MARK = 0x7FBD7FBD

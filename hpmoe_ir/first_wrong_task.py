@@ -21,6 +21,7 @@ from hpmoe_ir.dtypes import Dtype, from_bits, unit_roundoff
 from hpmoe_ir.execution import RankInputs, Raw, run_program
 from hpmoe_ir.interpreter.memory import RankMemory, TaskMemory
 from hpmoe_ir.interpreter.tasks import ProgramRun
+from hpmoe_ir.runtime.cpu_model import MemoryModel
 
 ROOM = 64
 """Units of roundoff, relative to the largest value of a tile, by which sums in another order may
@@ -35,6 +36,7 @@ def first_wrong_task(
     seed: int,
     executable: Path,
     late: Sequence[int] = (),
+    memory: MemoryModel = "strong",
 ) -> str:
     """Names the first task whose writes in the last launch differ from what they should be.
 
@@ -53,6 +55,7 @@ def first_wrong_task(
         seed,
         read_back=("workspace", "windows"),
         late=late,
+        memory=memory,
     )[-1]
     found = [
         _found_memory(memory, results[rank], dtype) for rank, memory in enumerate(expected.memory)

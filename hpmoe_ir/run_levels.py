@@ -20,6 +20,7 @@ from hpmoe_ir.interpreter.module import run_module
 from hpmoe_ir.interpreter.tasks import ProgramRun
 from hpmoe_ir.interpreter.values import Array
 from hpmoe_ir.route_layout import STATUS_OK
+from hpmoe_ir.runtime.cpu_model import MemoryModel
 
 RUN_LEVELS = ("moe", "comm", "tile", "queue", "code")
 """Levels that can be run, from the graph down."""
@@ -44,12 +45,14 @@ def run_level(
     seed: int = 0,
     executable: Path | None = None,
     late: Sequence[int] = (),
+    memory: MemoryModel = "strong",
 ) -> list[list[dict[str, Array]]]:
     """Results of `function` for each launch and rank, by name.
 
     `launches[n][r]` has an array for each argument. Arrays of rows have as many as there are;
     saved rows may come at their capacity. `executable` is what `build_program` made, for the level
-    `code`; ranks in `late` go on there only while no other can. Raises DeviceFault,
+    `code`; there, ranks in `late` go on only while no other can, and `memory` says when writes to
+    global memory become visible. Raises DeviceFault,
     InterpretationError, CapacityError or StatusError.
     """
     if level in ("moe", "comm"):
@@ -60,7 +63,9 @@ def run_level(
     assert level == "code", f"no level {level}"
     assert executable is not None
     inputs = [[rank_inputs(kernel, values) for values in launch] for launch in launches]
-    results = run_program(kernel.program, executable, kernel.table, inputs, seed, late=late)
+    results = run_program(
+        kernel.program, executable, kernel.table, inputs, seed, late=late, memory=memory
+    )
     return [_results(kernel, outputs) for outputs in results]
 
 
@@ -71,10 +76,11 @@ def explain(
     seed: int,
     executable: Path,
     late: Sequence[int] = (),
+    memory: MemoryModel = "strong",
 ) -> str:
     """The first task of the last launch that the generated code got wrong; empty if none."""
     inputs = [[rank_inputs(kernel, values) for values in launch] for launch in launches]
-    return first_wrong_task(kernel, dtype, inputs, launches, seed, executable, late)
+    return first_wrong_task(kernel, dtype, inputs, launches, seed, executable, late, memory)
 
 
 def rank_inputs(kernel: CompiledKernel, values: Values) -> RankInputs:

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -23,11 +23,15 @@ from hpmoe_ir.runtime.cpu_build import (
 )
 
 __all__ = [
+    "MEMORY_MODELS",
     "PATTERN",
     "CompileError",
     "CompilerMissing",
+    "Counters",
     "DeviceFault",
+    "EventCounter",
     "KernelEntry",
+    "MemoryModel",
     "MemoryRange",
     "Party",
     "RankLaunch",
@@ -43,6 +47,10 @@ MIXED_RESERVE = 256
 """Bytes at the end of L1 and UB that a mixed kernel does not have."""
 
 FAULT_STATUS = 10
+
+MemoryModel = Literal["strong", "weak"]
+MEMORY_MODELS: tuple[MemoryModel, ...] = ("strong", "weak")
+"""When a write to global memory is visible: at once, or late and out of order until a barrier."""
 
 Bytes = npt.NDArray[np.uint8]
 T = TypeVar("T")
@@ -61,6 +69,31 @@ class RankLaunch:
     arrays: dict[str, npt.NDArray[Any] | int]
     scalars: dict[str, int] = field(default_factory=dict[str, int])
     in_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class EventCounter:
+    """The counter of one event: an int32 at byte `offset` of its memory, alone in its line.
+
+    Each launch adds `threshold`. The other words of the line are scratch.
+    """
+
+    event: str
+    index: int
+    offset: int
+    threshold: int
+
+
+@dataclass(frozen=True)
+class Counters:
+    """The event counters of a program, in symmetric memory that is 0 there before the first launch.
+
+    launch: the scalar argument that has the number of the launch, from 1. events: by event number.
+    """
+
+    memory: str
+    launch: str
+    events: tuple[EventCounter, ...]
 
 
 @dataclass(frozen=True)
@@ -109,8 +142,8 @@ class DeviceFault(RuntimeError):
     """The kernel did something that the chip does not do, or never ended.
 
     kind: address, alignment, capacity, overlap, range, event-id, flag, core-kind, state, cache,
-    uninitialised, stale, pipe, race, drain, line, unsupported, trap, deadlock, livelock, timeout or
-    crash.
+    counter, uninitialised, stale, pipe, race, drain, line, unsupported, trap, deadlock, livelock,
+    timeout or crash.
     marker: the core's last PrintTimeStamp value. location: file and line of the kernel's call.
     other, memory: where two calls are not ordered, the earlier one and the bytes that both touch.
     """
@@ -243,6 +276,12 @@ def write_machine(job: Job, machine: Machine, event_ids: int | None) -> None:
     job.line("space", "UB", machine.ub_bytes - MIXED_RESERVE)
 
 
+def _write_counters(job: Job, counters: Counters) -> None:
+    job.line("event_counters", counters.memory, counters.launch)
+    for event in counters.events:
+        job.line("event_counter", event.event, event.index, event.offset, event.threshold)
+
+
 def _check_launch(entry: KernelEntry, launch: RankLaunch, persistent: Mapping[str, object]) -> None:
     given = set(launch.arrays) | set(persistent)
     if missing := [name for name in entry.pointers if name not in given]:
@@ -272,6 +311,8 @@ def execute(
     seconds: int = 600,
     event_ids: int | None = None,
     checks: bool = True,
+    counters: Counters | None = None,
+    memory: MemoryModel = "strong",
 ) -> list[list[dict[str, Bytes]]]:
     """Runs `launches[launch][rank]` and returns the outputs in the same order, as bytes.
 
@@ -283,6 +324,7 @@ def execute(
     late: ranks whose cores take turns only while no core of another rank can go on.
     steps: API calls, seconds: time, after which the run ends with a fault. checks: the detectors of
     order (kinds pipe, race, drain, line and stale, and those of uninitialised global memory).
+    counters: event counters to watch. memory: when writes to global memory become visible.
     Raises DeviceFault; ValueError where names and sizes do not fit the entry.
     """
     persistent = persistent or {}
@@ -304,7 +346,10 @@ def execute(
     job.line("steps", steps)
     job.line("seconds", seconds)
     job.line("checks", int(checks))
+    job.line("weak", int(memory == "weak"))
     write_machine(job, machine, event_ids)
+    if counters is not None:
+        _write_counters(job, counters)
     sizes = {name: _size(name, value, ranks) for name, value in persistent.items()}
     for name, value in persistent.items():
         shared = job.add_data(value) if isinstance(value, bytes) else -1

@@ -52,6 +52,13 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         metavar="RANK[,RANK...]",
         help="ranks that go on only while no other can, at the level code",
     )
+    parser.add_argument(
+        "--memory",
+        choices=("strong", "weak"),
+        default="weak",
+        help="when writes of the generated code are visible: at once, or (default) late and out of "
+        "order until a barrier",
+    )
     parser.add_argument("--check", action="store_true", help="compare with MindSpore")
     parser.add_argument(
         "--shrink", action="store_true", help="where the run fails, find a smaller one that does"

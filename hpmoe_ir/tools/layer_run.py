@@ -24,7 +24,7 @@ from hpmoe_ir.interpreter.values import Array
 from hpmoe_ir.lowering.task_table import TableError, read_task_table
 from hpmoe_ir.run_levels import CapacityError, StatusError, Values, explain, run_level
 from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
-from hpmoe_ir.runtime.cpu_model import DeviceFault
+from hpmoe_ir.runtime.cpu_model import DeviceFault, MemoryModel
 from hpmoe_ir.source import make_context
 from hpmoe_ir.tolerance import Comparison, compare, tolerance
 from hpmoe_ir.tools.layer_options import (
@@ -54,11 +54,14 @@ class _FirstWrongTask:
     launches: Sequence[Sequence[Values]]
     executable: Path
     late: Sequence[int]
+    memory: MemoryModel
 
     def find(self, launch: int, seed: int) -> str:
         """The first wrong task of a launch, empty if there is none."""
         launches = self.launches[: launch + 1]
-        return explain(self.kernel, self.dtype, launches, seed, self.executable, self.late)
+        return explain(
+            self.kernel, self.dtype, launches, seed, self.executable, self.late, self.memory
+        )
 
 
 class LayerRun:
@@ -151,7 +154,14 @@ class LayerRun:
             self.progress(f"@{function}: order {i} of {len(self.orders)}, seed {seed}")
             try:
                 found = run_level(
-                    args.level, compiled, function, launches, seed, executable, self.late
+                    args.level,
+                    compiled,
+                    function,
+                    launches,
+                    seed,
+                    executable,
+                    self.late,
+                    args.memory,
                 )
             except CapacityError as e:
                 raise InputError(str(e)) from e
@@ -191,7 +201,9 @@ class LayerRun:
             raise InputError(str(e)) from e
         except CompileError as e:
             raise RunFailure("compiler", str(e), function=function) from e
-        self.look = _FirstWrongTask(kernel, dtype, launches, executable, self.late)
+        self.look = _FirstWrongTask(
+            kernel, dtype, launches, executable, self.late, self.args.memory
+        )
         return executable
 
     def _compare_bits(

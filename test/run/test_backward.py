@@ -28,6 +28,7 @@ from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.lower_moe import LowerMoePass
 from hpmoe_ir.routing import parse_routing
 from hpmoe_ir.run_levels import RUN_LEVELS, run_level
+from hpmoe_ir.runtime.cpu_model import MEMORY_MODELS
 from hpmoe_ir.saved_bytes import saved_values
 from hpmoe_ir.source import make_context
 from hpmoe_ir.tools.hpmoe import main
@@ -139,11 +140,12 @@ def run_both(
         for name, kernel in compiled.kernels.items():
             executables[name] = build_program(kernel.program, kernel.source)
     inputs = [forward_values(v) for v in values]
-    results = run_level(level, compiled, FORWARD, inputs, seed, executables[FORWARD])
+    memory = MEMORY_MODELS[seed % 2]  # half of the interleavings are weak
+    results = run_level(level, compiled, FORWARD, inputs, seed, executables[FORWARD], memory=memory)
     given = [backward_values(v, r) for v, r in zip(values, results, strict=True)]
     if accumulators is not None:
         given = [[{**by_name, **accumulators} for by_name in launch] for launch in given]
-    return run_level(level, compiled, BACKWARD, given, seed, executables[BACKWARD])
+    return run_level(level, compiled, BACKWARD, given, seed, executables[BACKWARD], memory=memory)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

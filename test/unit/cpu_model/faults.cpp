@@ -154,6 +154,9 @@ __aicore__ inline void VectorMistake(GM_ADDR in, GM_ADDR out, GM_ADDR windows, u
     case 35:
       SetFlag<HardEvent::MTE1_M>(0);  // case 35
       break;
+    case 36:
+      DataCopy(dst, ub, 9);  // case 36
+      break;
   }
 }
 

@@ -66,6 +66,7 @@ FAULTS = {
     ),
     33: ("alignment", "Cast: UB address 8194 is not a multiple of 32"),
     35: ("core-kind", "SetFlag<MTE1_M>: an AIV does not have both pipes"),
+    36: ("alignment", "DataCopy: 36 bytes is not a multiple of 32: the chip drops the rest"),
     50: ("unsupported", "Mmad with m = 1, which reads A in another layout"),
     51: ("unsupported", "MmadParams::unitFlag other than 0"),
     52: ("unsupported", "FixpipeParamsV220::quantPre that does not fit the output type"),

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "engine.h"
+#include "pending.h"
 #include "shadow.h"
 #include "timing.h"
 
@@ -29,33 +30,14 @@ static bool IsPattern(uint64_t value, uint32_t bytes) {
   return (bytes == 4 && value == kPattern) || (bytes == 8 && value == wide);
 }
 
-// Writes a dirty line back. What other cores wrote into it meanwhile would be lost: a fault.
-static void WriteBack(Core& core, uint64_t line, CacheEntry& entry, Where where) {
-  if (entry.dirty == 0) return;
-  NoteWriteBack(core, line, entry);
-  uint8_t* memory = GlobalData(line);
-  for (uint64_t i = 0; i < kLine; ++i) {
-    if ((entry.dirty >> i & 1) == 0 && memory[i] != entry.base[i]) {
-      Fail("cache",
-           Format("writing back the cache line of %s loses what another core wrote to %s since the "
-                  "line was loaded",
-                  DescribeAddress(line).c_str(), DescribeAddress(line + i).c_str()),
-           where);
-    }
-  }
-  if (std::memcmp(memory, entry.data, kLine) != 0) {
-    std::memcpy(memory, entry.data, kLine);
-    WakeReaders(line, line + kLine);
-  }
-  entry.dirty = 0;
-  --core.dirty_lines;
-  std::memcpy(entry.base, entry.data, kLine);
-}
-
 static void Drop(Core& core, uint64_t line, Where where) {
   auto at = core.cache.find(line);
   if (at == core.cache.end()) return;
-  WriteBack(core, line, at->second, where);
+  if (at->second.dirty != 0) {
+    NoteWriteBack(core, line, at->second);
+    --core.dirty_lines;
+    WriteLine(core, line, at->second, where);
+  }
   core.cache.erase(at);
   core.cache_order.erase(std::find(core.cache_order.begin(), core.cache_order.end(), line));
 }
@@ -64,6 +46,7 @@ static CacheEntry& Load(Core& core, uint64_t line, Where where) {
   auto at = core.cache.find(line);
   if (at != core.cache.end()) return at->second;
   if (core.cache.size() == kLines) Drop(core, core.cache_order.front(), where);
+  SettleLine(core, line);
   CacheEntry& entry = core.cache[line];
   core.cache_order.push_back(line);
   std::memcpy(entry.data, GlobalData(line), kLine);

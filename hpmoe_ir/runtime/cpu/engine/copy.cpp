@@ -3,6 +3,7 @@
 
 #include "engine.h"
 #include "numbers.h"
+#include "pending.h"
 #include "timing.h"
 
 namespace cpu_model {
@@ -133,12 +134,12 @@ static void AddFloats(uint8_t* dst, const uint8_t* src, uint64_t bytes) {
   }
 }
 
-void AtomicStore(const Core& core, uint8_t* dst, const uint8_t* src, uint64_t bytes) {
-  if (!core.atomic) {
+void AtomicStore(bool atomic, DType type, uint8_t* dst, const uint8_t* src, uint64_t bytes) {
+  if (!atomic) {
     std::memcpy(dst, src, bytes);
     return;
   }
-  switch (core.atomic_type) {
+  switch (type) {
     case DType::kFloat:
       return AddFloats(dst, src, bytes);
     case DType::kHalf:
@@ -184,8 +185,8 @@ void CopyOut(const char* api, const GlobalRef& dst, const LocalRef& src, const B
   if (blocks.bytes == 0) return;
   const uint8_t* from = LocalData(core, src);
   for (uint32_t i = 0; i < blocks.count; ++i) {
-    AtomicStore(core, GlobalData(dst.addr) + i * blocks.dst_pitch, from + i * blocks.src_pitch,
-                blocks.bytes);
+    WriteMemory(core, PIPE_MTE3, dst.addr + i * blocks.dst_pitch, from + i * blocks.src_pitch,
+                blocks.bytes, where);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "engine.h"
 #include "numbers.h"
+#include "pending.h"
 #include "timing.h"
 
 // The result is the same on every machine: one accumulator an element, k in order, no fused
@@ -16,7 +17,6 @@
 
 namespace cpu_model {
 
-void AtomicStore(const Core& core, uint8_t* dst, const uint8_t* src, uint64_t bytes);
 void CheckAtomic(const char* api, const Core& core, uint64_t addr, DType type, Where where);
 
 constexpr uint32_t kFractal = 512;
@@ -218,16 +218,16 @@ void StoreResult(const GlobalRef& dst, const LocalRef& src, const FixpipeShape& 
          where);
   }
   const uint8_t* in = LocalData(core, src);
+  std::vector<uint8_t> row(uint64_t{shape.columns} * width);
   for (uint32_t r = 0; r < shape.rows; ++r) {
-    uint8_t* row = GlobalData(dst.addr) + uint64_t{r} * shape.dst_pitch * width;
     for (uint32_t c = 0; c < shape.columns; c += kSide) {
       float values[kSide];
-      uint8_t narrow[kSide * 4];
       std::memcpy(values, in + c / kSide * block + uint64_t{r} * kSide * sizeof(float),
                   sizeof(values));
-      Narrow(narrow, values, kSide, type);
-      AtomicStore(core, row + c * width, narrow, kSide * width);
+      Narrow(&row[uint64_t{c} * width], values, kSide, type);
     }
+    WriteMemory(core, PIPE_FIX, dst.addr + uint64_t{r} * shape.dst_pitch * width, row.data(),
+                row.size(), where);
   }
 }
 

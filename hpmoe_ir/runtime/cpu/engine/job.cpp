@@ -91,6 +91,14 @@ static void ReadLine(Job& job, const std::string& key, std::istream& in) {
     in >> engine.limits.event_ids;
   } else if (key == "space") {
     ReadSpace(in);
+  } else if (key == "weak") {
+    in >> job.weak;
+  } else if (key == "event_counters") {
+    in >> job.counters.memory >> job.counters.launch;
+  } else if (key == "event_counter") {
+    Counter counter;
+    in >> counter.event >> counter.index >> counter.offset >> counter.threshold;
+    job.counters.all.push_back(counter);
   } else if (key == "memory") {
     Memory memory;
     in >> memory.rank >> memory.name >> memory.symmetric >> memory.bytes >> memory.data;

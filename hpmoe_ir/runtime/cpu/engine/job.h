@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "counters.h"
+
 namespace cpu_model {
 
 constexpr int64_t kNoData = -1;
@@ -47,6 +49,8 @@ struct Launch {
 
 struct Job {
   uint64_t seed = 0;
+  bool weak = false;  // memory
+  Counters counters;
   std::vector<Memory> memories;
   std::vector<Launch> launches;
   const uint8_t* data = nullptr;

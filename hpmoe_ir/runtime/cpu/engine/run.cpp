@@ -6,6 +6,7 @@
 #include "cpu_model/entry.h"
 #include "engine.h"
 #include "job.h"
+#include "pending.h"
 #include "shadow.h"
 #include "timeline.h"
 #include "timing.h"
@@ -81,6 +82,9 @@ static void Bind(Stream& stream, const Launch& launch) {
     for (const ScalarValue& scalar : launch.scalars) {
       if (scalar.name != kEntry.scalars[i]) continue;
       stream.scalars.push_back(scalar.value);
+      if (scalar.name == job->counters.launch) {
+        CheckLaunchNumber(launch.rank, static_cast<int>(stream.next) + 1, scalar.value);
+      }
       found = true;
     }
     if (!found) Die(std::string("no value for argument '") + kEntry.scalars[i] + "'");
@@ -102,6 +106,7 @@ static void StartNext(int rank) {
   Stream& stream = streams[rank];
   if (stream.next == stream.launches.size()) return;
   const Launch& launch = *stream.launches[stream.next];
+  CheckCountersAtStart(rank, static_cast<int>(stream.next) + 1);
   for (const Memory& memory : job->memories) {
     if (memory.rank != rank || memory.symmetric || memory.data != kNoData) continue;
     Load(*Find(rank, memory.name), kNoData);
@@ -129,6 +134,7 @@ static void Finished(Core& core) {
   Stream& stream = streams[rank];
   if (--stream.running != 0) return;
   CheckRankEnd(rank);
+  LandRank(rank);
   const Launch& launch = *stream.launches[stream.next];
   for (const Array& array : launch.arrays) {
     if (array.result != kNoData) Store(rank, array.name, array.result);
@@ -174,19 +180,22 @@ void RunJob(const Job& the_job) {
   if (engine.limits.checks) StartOrder();
   SeedScheduler(job->seed);
   if (timing) timed::Start(BytesOfRank());
+  SetMemoryModel(job->weak, job->seed);
   for (const Memory& memory : job->memories) {
     const bool writable = memory.symmetric || memory.data == kNoData;
     Load(AddRegion(memory.name, memory.rank, memory.bytes, memory.symmetric, writable),
          memory.data);
   }
+  DeclareCounters(job->counters);
   streams.resize(engine.ranks);
   for (const Launch& launch : job->launches) streams[launch.rank].launches.push_back(&launch);
   for (int rank = 0; rank < engine.ranks; ++rank) StartNext(rank);
   if (timing) {
     timed::Run(Finished);
-  } else {
-    RunCores(Finished);
+    return;
   }
+  RunCores(Finished);
+  CheckCountersAtEnd(static_cast<int>(job->launches.size()) / engine.ranks);
 }
 
 }  // namespace cpu_model

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "engine.h"
+#include "pending.h"
 #include "shadow.h"
 #include "timing.h"
 
@@ -112,6 +113,7 @@ Core& Enter(const char* api, pipe_t pipe, Where where, std::initializer_list<Spa
                 static_cast<unsigned long long>(engine.limits.steps)),
          where);
   }
+  LandDue();
   const bool cube_pipe = pipe == PIPE_M || pipe == PIPE_MTE1 || pipe == PIPE_FIX;
   if ((cube_pipe && !core.aic) || (pipe == PIPE_V && core.aic)) {
     Fail("core-kind",
@@ -231,6 +233,7 @@ void RunCores(void (*finished)(Core&)) {
   while (true) {
     if (ready.empty()) {
       if (!AnyRunning()) return;
+      if (LandNext()) continue;
       if (!Probe()) FailDeadlock();
     }
     const size_t at = Pick();

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "engine.h"
+#include "pending.h"
 #include "shadow.h"
 #include "timing.h"
 
@@ -118,11 +119,14 @@ void Barrier(pipe_t pipe, Where where) {
          where);
   }
   NoteBarrier(core, pipe);
+  DrainPipe(core, pipe);
 }
 
 void MemoryBarrier(AscendC::MemDsbT kind, Where where) {
   if (timing) return timed::Drain();
-  NoteDataSync(Enter("DataSyncBarrier", PIPE_S, where, {}, true), kind);
+  Core& core = Enter("DataSyncBarrier", PIPE_S, where, {}, true);
+  NoteDataSync(core, kind);
+  if (kind == AscendC::MemDsbT::DDR || kind == AscendC::MemDsbT::ALL) LandDrained(core);
 }
 
 static void Raise(Core& core, uint16_t id, Where where) {
@@ -163,6 +167,7 @@ void CrossCoreSet(uint8_t mode, pipe_t pipe, uint16_t id, Where where) {
     Fail("core-kind", "CrossCoreSetFlag: mode 1 joins the two AIVs of a group, this is an AIC",
          where);
   }
+  LandOnRank(core, pipe);  // the set comes when the pipe has drained, for cores of the same chip
   const std::vector<Core*> setters = Setters(core, mode);
   if (++core.cross_sets[mode][id] > kCrossMax) {
     Fail(
@@ -206,6 +211,7 @@ void SyncAll(bool vector_only, Where where) {
     Fail("core-kind", "SyncAll<true>: joins the AIVs, this is an AIC", where);
   }
   NoteBarrier(core, PIPE_ALL);  // the first thing that SyncAll does
+  LandOnRank(core, PIPE_ALL);
   Engine& engine = TheEngine();
   core.wait_id = vector_only;
   core.wait = WaitKind::kSyncAll;
@@ -299,18 +305,26 @@ void Signal(uint64_t addr, int32_t value, bool add, int rank, Where where) {
   Core& core = Enter("aclshmemx_signal_op", PIPE_MTE3, where,
                      {LocalSpan(stage, true, 32), GlobalSpan({target, 0}, true, 4)});
   std::memcpy(LocalData(core, stage), &value, 4);
-  int32_t word = 0;
-  if (add) std::memcpy(&word, GlobalData(target), 4);
-  word = static_cast<int32_t>(static_cast<uint32_t>(word) + static_cast<uint32_t>(value));
-  std::memcpy(GlobalData(target), &word, 4);
+  DrainPipe(core, PIPE_ALL);
+  const bool atomic = core.atomic;
+  const DType type = core.atomic_type;
+  core.atomic = add;
+  core.atomic_type = DType::kInt32;
+  WriteMemory(core, PIPE_MTE3, target, LocalData(core, stage), 4, where);
+  core.atomic = atomic;
+  core.atomic_type = type;
   NoteBarrier(core, PIPE_ALL);
+  DrainPipe(core, PIPE_ALL);
 }
 
 // All pipes and the whole data cache.
 void Quiet(Where where) {
-  NoteBarrier(*TheEngine().current, PIPE_ALL);
+  Core& core = *TheEngine().current;
+  NoteBarrier(core, PIPE_ALL);
   CleanCache({0, 0}, true, where);
-  NoteDataSync(*TheEngine().current, AscendC::MemDsbT::ALL);
+  NoteDataSync(core, AscendC::MemDsbT::ALL);
+  DrainPipe(core, PIPE_ALL);
+  LandDrained(core);
 }
 
 }  // namespace cpu_model

@@ -16,7 +16,7 @@ namespace cpu_model {
 
 bool timing = false;
 TimingJob timing_job;
-void AtomicStore(const Core& core, uint8_t* dst, const uint8_t* src, uint64_t bytes);
+void AtomicStore(bool atomic, DType type, uint8_t* dst, const uint8_t* src, uint64_t bytes);
 
 namespace timed {
 
@@ -56,10 +56,7 @@ static void Deliver(int32_t at) {
   State& state = TheState();
   const Signal signal = state.signals[at];
   state.free_signals.push_back(at);
-  static Core writer;
-  writer.atomic = signal.add;
-  writer.atomic_type = signal.type;
-  AtomicStore(writer, GlobalData(signal.addr), signal.data, signal.bytes);
+  AtomicStore(signal.add, signal.type, GlobalData(signal.addr), signal.data, signal.bytes);
   WakeWatchers(signal.addr, signal.addr + signal.bytes);
 }
 

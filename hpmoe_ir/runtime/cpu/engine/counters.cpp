@@ -1,0 +1,96 @@
+#include "counters.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "engine.h"
+
+namespace cpu_model {
+
+struct Place {
+  int rank;
+  const Counter* counter;
+};
+
+static std::map<uint64_t, Place> places;  // by address
+static int started = 0;                   // the highest launch that any rank has started
+
+static int64_t Value(uint64_t addr) {
+  int32_t value = 0;
+  std::memcpy(&value, GlobalData(addr), sizeof(value));
+  return value;
+}
+
+static std::string Describe(const Place& place, int64_t value) {
+  return Format("the counter of event %u of @%s on rank %d is %lld", place.counter->index,
+                place.counter->event.c_str(), place.rank, static_cast<long long>(value));
+}
+
+static std::string Range(int64_t low, int64_t high) {
+  if (low == high) return Format("%lld", static_cast<long long>(low));
+  return Format("%lld to %lld", static_cast<long long>(low), static_cast<long long>(high));
+}
+
+static void Check(const Place& place, uint64_t addr, int64_t low, int64_t high,
+                  const std::string& when) {
+  const int64_t value = Value(addr);
+  const int64_t threshold = place.counter->threshold;
+  if (value >= low * threshold && value <= high * threshold) return;
+  FailAt("counter",
+         Describe(place, value) + " " + when + ", expected " +
+             Range(low * threshold, high * threshold) +
+             Format(": each launch adds %lld", static_cast<long long>(threshold)),
+         Where("", 0), nullptr);
+}
+
+void DeclareCounters(const Counters& counters) {
+  for (const Region& region : TheEngine().regions) {
+    if (region.name != counters.memory) continue;
+    for (const Counter& counter : counters.all) {
+      places[region.begin + counter.offset] = {region.rank, &counter};
+    }
+  }
+  for (const auto& [addr, place] : places) Check(place, addr, 0, 0, "before the first launch");
+}
+
+void CheckCountersAtStart(int rank, int launch) {
+  const std::string when = Format("when launch %d starts there", launch);
+  for (const auto& [addr, place] : places) {
+    if (place.rank == rank) Check(place, addr, launch - 1, started, when);
+  }
+  started = std::max(started, launch);
+}
+
+void CheckLaunchNumber(int rank, int launch, uint32_t value) {
+  if (value == static_cast<uint32_t>(launch)) return;
+  FailAt("counter",
+         Format("launch %d of rank %d is given %u as its number: it waits for %u times the "
+                "threshold of an event, expected %d times",
+                launch, rank, value, value, launch),
+         Where("", 0), nullptr);
+}
+
+void CheckCountersAtEnd(int launches) {
+  const std::string when = Format("at the end of %d launches", launches);
+  for (const auto& [addr, place] : places) Check(place, addr, launches, launches, when);
+}
+
+void CheckCounterWrite(const Core& core, uint64_t begin, uint64_t bytes, Where where) {
+  if (places.empty()) return;
+  const uint64_t first = begin < 3 ? 0 : begin - 3;  // a word that the write touches in part
+  for (auto at = places.lower_bound(first); at != places.end() && at->first < begin + bytes; ++at) {
+    const int64_t value = Value(at->first);
+    const int64_t most = at->second.counter->threshold * started;
+    if (value <= most) continue;
+    FailAt("counter",
+           Describe(at->second, value) +
+               Format(" after this signal, expected at most %lld: each launch adds %lld, and no "
+                      "rank has started launch %d",
+                      static_cast<long long>(most),
+                      static_cast<long long>(at->second.counter->threshold), started + 1),
+           where, &core);
+  }
+}
+
+}  // namespace cpu_model

@@ -1,0 +1,45 @@
+// Event counters, as the job declares them: a counter may hold only what launches and signals that
+// can have happened add up to.
+#ifndef CPU_MODEL_ENGINE_COUNTERS_H_
+#define CPU_MODEL_ENGINE_COUNTERS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cpu_model/call.h"
+
+namespace cpu_model {
+
+struct Core;
+
+// The first word of a line counts; the others are scratch, since the smallest atomic add of an AIC
+// is 32 bytes.
+struct Counter {
+  std::string event;  // family of events
+  uint32_t index;     // event of the family
+  uint64_t offset;    // of its line in the memory
+  int64_t threshold;  // signals in each launch
+};
+
+struct Counters {
+  std::string memory;        // name of the persistent memory that they are in
+  std::string launch;        // scalar argument with the number of the launch, from 1
+  std::vector<Counter> all;  // by event number
+};
+
+// Once the memories are there, before any launch: every counter is 0.
+void DeclareCounters(const Counters& counters);
+// Launch `launch` (from 1) is about to start on a rank: every signal of its earlier launches is in,
+// and none of a launch that no rank has started.
+void CheckCountersAtStart(int rank, int launch);
+// The rank's kernel is given `value` as the number of its launch.
+void CheckLaunchNumber(int rank, int launch, uint32_t value);
+// Every rank has ended its last launch.
+void CheckCountersAtEnd(int launches);
+// A core has just written these bytes of global memory.
+void CheckCounterWrite(const Core& core, uint64_t begin, uint64_t bytes, Where where);
+
+}  // namespace cpu_model
+
+#endif  // CPU_MODEL_ENGINE_COUNTERS_H_
