@@ -28,7 +28,7 @@ from hpmoe_ir.binary_target import BinaryTarget
 from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK, OrderOp
 from hpmoe_ir.lowering.ascendc import program_sizes
-from hpmoe_ir.lowering.program import LoweredProgram, lowered_program
+from hpmoe_ir.lowering.program import LoweredProgram, LoweringError, lowered_program
 
 MAGIC = 0x544D5048
 """The bytes `HPMT`."""
@@ -53,10 +53,13 @@ HEADER = (
     "checksum",
     "reserved",
 )
-"""Words of the header. Sections are given by byte offset; `counters` is the byte offset of the
-events' counters in the window memory; `checksum` is the CRC-32 of all that follows the header."""
+"""Words of the header. Sections are given by byte offset; `counters` is the number of 64-byte lines
+in the window memory before the events' counters; `checksum` is the CRC-32 of all that follows the header."""
 
 ALIGNMENT = 64
+
+COUNTER_LINE = 64
+"""Bytes from one counter to the next."""
 
 
 class TableError(ValueError):
@@ -86,6 +89,11 @@ def task_table(program: LoweredProgram) -> bytes:
         assert event.line is not None
         line = event.line.value.data
         thresholds[line : line + event.event_count] = event.thresholds
+    if program.counters % COUNTER_LINE:
+        raise LoweringError(
+            f"target task-table: @{program.name}: expected counters at a multiple of "
+            f"{COUNTER_LINE} bytes, found {program.counters}"
+        )
     numbers = {name: i for i, name in enumerate(program.families)}
     sections = {
         "sizes": np.array(program_sizes(program), dtype=np.uint32),
@@ -110,7 +118,7 @@ def task_table(program: LoweredProgram) -> bytes:
         "events": program.event_count,
         "tasks": sum(f.task_count for f in program.families.values()),
         "size_count": len(sections["sizes"]),
-        "counters": program.counters,
+        "counters": program.counters // COUNTER_LINE,
         "checksum": zlib.crc32(bytes(body)),
         "reserved": 0,
         **offsets,

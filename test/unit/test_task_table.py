@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import IntegerAttr, i64
 
 from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK
 from hpmoe_ir.lowering.ascendc import device_source
-from hpmoe_ir.lowering.program import LoweredProgram, lowered_program
+from hpmoe_ir.lowering.program import LoweredProgram, LoweringError, lowered_program
 from hpmoe_ir.lowering.task_table import HEADER, TableError, read_task_table, task_table
 from hpmoe_ir.passes.lower_moe import LowerMoePass
 from hpmoe_ir.source import make_context, parse_module
@@ -65,7 +66,7 @@ def test_what_is_written_is_read_back(lowering: LowerMoePass):
     assert header["blocks"] == program.machine.aic_cores
     assert header["families"] == len(program.families)
     assert header["tasks"] == sum(f.task_count for f in program.families.values())
-    assert header["counters"] == program.counters
+    assert 64 * header["counters"] == program.counters
     thresholds = np.concatenate([e.thresholds for e in program.events.values()])
     np.testing.assert_array_equal(table.thresholds, thresholds)
     names = list(program.families)
@@ -89,6 +90,20 @@ def test_every_task_is_in_the_table_once():
         ]
     )
     np.testing.assert_array_equal(np.sort(found), expected)
+
+
+def test_counters_may_be_beyond_4_gib():
+    program = lowered(ranks=8, tokens=4_000_000)
+    assert program.counters > 1 << 32
+    assert 64 * read_task_table(task_table(program)).header["counters"] == program.counters
+
+
+def test_counters_begin_at_a_line():
+    program = lowered()
+    program.op.counters = IntegerAttr(program.counters + 8, i64)
+    expected = f"expected counters at a multiple of 64 bytes, found {program.counters}"
+    with pytest.raises(LoweringError, match=expected):
+        task_table(program)
 
 
 def test_a_task_takes_few_bytes():

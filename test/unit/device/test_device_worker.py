@@ -52,7 +52,7 @@ class Example:
             data = np.array(words, "<i4").tobytes()
             body += data + bytes(-len(data) % 64)
         header = [0x544D5048, 1, 64 + len(body), self.ranks, self.blocks, 3, len(self.thresholds)]
-        header += [0, offsets[0], len(self.sizes), *offsets[1:], self.counters]
+        header += [0, offsets[0], len(self.sizes), *offsets[1:], self.counters // 64]
         header += [zlib.crc32(body), 0]
         for word, value in self.header.items():
             header[word] = value

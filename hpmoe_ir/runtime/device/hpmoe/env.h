@@ -25,7 +25,7 @@ class Env {
     sizes_ = table_.Word(kWordSizes);
     thresholds_ = table_.Word(kWordThresholds);
     events_ = table_.Word(kWordEvents);
-    counters_ = windows_ + table_.Word(kWordCounters);
+    counters_ = windows_ + static_cast<uint64_t>(table_.Word(kWordCounters)) * kCounterLine;
     Require(table_.Word(kWordMagic) == kTableMagic);
     Require(table_.Word(kWordVersion) == kTableVersion);
     Require(table_.Word(kWordBlocks) == static_cast<uint32_t>(AscendC::GetBlockNum()));

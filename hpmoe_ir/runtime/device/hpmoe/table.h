@@ -26,7 +26,7 @@ enum TableWord : uint32_t {
   kWordThresholds = 10,  // byte offset of int32[events]
   kWordAicQueue = 11,    // byte offsets of the queue sections
   kWordAivQueue = 12,
-  kWordCounters = 13,  // byte offset of the counters inside the windows
+  kWordCounters = 13,  // 64-byte lines inside the windows before the counters
   kWordChecksum = 14,
 };
 

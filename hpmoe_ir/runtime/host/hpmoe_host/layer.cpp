@@ -64,7 +64,8 @@ Layer::Layer(const LayerPlan& plan, const void* table, size_t table_bytes) try :
   windows_.Allocate(kWindowAlignment, plan.window_bytes, "the windows");
   const size_t counter_bytes = plan.header[kEvents] * kCounterLine;
   if (counter_bytes != 0) {
-    void* counters = static_cast<uint8_t*>(windows_.address()) + plan.header[kCounters];
+    void* counters =
+        static_cast<uint8_t*>(windows_.address()) + plan.header[kCounters] * kCounterLine;
     CheckAcl(aclrtMemset(counters, counter_bytes, 0, counter_bytes), "aclrtMemset of the counters");
   }
   // A rank may signal as soon as it has left this barrier.
