@@ -49,6 +49,7 @@ void NoteLocal(Core& core, OpId id, const Span& span) {
   };
   VisitSpan(shadow.data(), span, span.begin, kLocalGranule,
             [&](StateId from, uint64_t begin, uint64_t end) {
+              if (span.write ? from != 0 && from == now.only : HasRead(from, id)) return from;
               const State& state = GetState(from);
               check(state.writers, true, begin, end);
               if (!span.write) return ReadState(from, id);

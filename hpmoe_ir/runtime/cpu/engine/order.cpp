@@ -5,10 +5,15 @@
 
 namespace cpu_model {
 
-static std::deque<Op> ops;
-static std::vector<OpId> free_ops;
+// What the signals sent to the counters of one cache line carry.
+struct CounterLine {
+  uint32_t version = 0;
+  std::vector<std::pair<uint64_t, Clock>> words;  // by address
+};
+
+Pool<Op> ops;
 static std::vector<CoreOrder> orders;
-static std::unordered_map<uint64_t, std::vector<std::pair<uint64_t, Clock>>> counters;  // by line
+static std::unordered_map<uint64_t, CounterLine> counters;  // by line
 
 bool Checking() { return !orders.empty(); }
 
@@ -23,7 +28,7 @@ CoreOrder& OrderOf(const Core& core) { return orders[IndexOf(core)]; }
 void StartOrder() {
   const size_t cores = TheEngine().cores.size();
   orders.resize(cores);
-  ops.resize(1);
+  ops.Take();  // no call has the number 0
   for (CoreOrder& order : orders) order.clock = std::make_shared<Clock>(cores * kSlots);
 }
 
@@ -33,19 +38,11 @@ const char* PipeName(Pipe pipe) {
   return PipeName(pipe == kFix ? PIPE_FIX : static_cast<pipe_t>(pipe));
 }
 
-Op& GetOp(OpId id) { return ops[id]; }
-
 OpId NewOp(const Core& core, const char* api, Pipe pipe, Where where) {
-  OpId id = static_cast<OpId>(ops.size());
-  if (free_ops.empty()) {
-    ops.emplace_back();
-  } else {
-    id = free_ops.back();
-    free_ops.pop_back();
-    ops[id] = Op();
-  }
+  const OpId id = ops.Take();
   const CoreOrder& order = OrderOf(core);
   Op& op = ops[id];
+  op = Op();
   op.core = &core;
   op.api = api;
   op.where = where;
@@ -55,12 +52,6 @@ OpId NewOp(const Core& core, const char* api, Pipe pipe, Where where) {
   op.call = static_cast<uint32_t>(core.calls);
   op.launch = order.launch;
   return id;
-}
-
-void KeepOp(OpId id) { ++ops[id].references; }
-
-void DropOp(OpId id) {
-  if (--ops[id].references == 0) free_ops.push_back(id);
 }
 
 void Join(Clock& into, const Clock& from) {
@@ -184,11 +175,12 @@ static void NoteRelease(Core& core, Where where) {
 
 void ReleaseCounter(Core& core, Pipe pipe, uint64_t addr, Where where) {
   const Clock clock = Released(core, pipe, false);
-  auto& line = counters[addr / 64];
-  auto at = std::find_if(line.begin(), line.end(),
+  CounterLine& line = counters[addr / 64];
+  ++line.version;
+  auto at = std::find_if(line.words.begin(), line.words.end(),
                          [addr](const auto& counter) { return counter.first == addr; });
-  if (at == line.end()) {
-    line.emplace_back(addr, clock);
+  if (at == line.words.end()) {
+    line.words.emplace_back(addr, clock);
   } else {
     Join(at->second, clock);
   }
@@ -198,7 +190,11 @@ void ReleaseCounter(Core& core, Pipe pipe, uint64_t addr, Where where) {
 void AcquireLine(Core& core, uint64_t line) {
   const auto at = counters.find(line / 64);
   if (at == counters.end()) return;
-  for (const auto& counter : at->second) Acquire(core, counter.second);
+  CoreOrder& order = OrderOf(core);
+  if (order.line == line && order.line_version == at->second.version) return;
+  order.line = line;
+  order.line_version = at->second.version;
+  for (const auto& counter : at->second.words) Acquire(core, counter.second);
 }
 
 void AcquireByCopy(Core& core, uint64_t addr) {
@@ -207,7 +203,7 @@ void AcquireByCopy(Core& core, uint64_t addr) {
   CoreOrder& order = OrderOf(core);
   if (order.copied == 0) order.copied_clock.assign(order.clock->size(), 0);
   order.copied = order.issued[kMte2];
-  for (const auto& counter : at->second) Join(order.copied_clock, counter.second);
+  for (const auto& counter : at->second.words) Join(order.copied_clock, counter.second);
 }
 
 void NoteCrossSet(Core& core, int mode, pipe_t from, uint16_t id, Where where) {

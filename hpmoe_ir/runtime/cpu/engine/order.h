@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "engine.h"
+#include "pool.h"
 
 namespace cpu_model {
 
@@ -46,10 +47,13 @@ struct Op {
   uint32_t only = 0;  // the shadow state of memory that this call wrote alone
 };
 using OpId = uint32_t;  // 0: none
-Op& GetOp(OpId id);
+extern Pool<Op> ops;
+inline Op& GetOp(OpId id) { return ops[id]; }
 OpId NewOp(const Core& core, const char* api, Pipe pipe, Where where);
-void KeepOp(OpId id);
-void DropOp(OpId id);
+inline void KeepOp(OpId id) { ++ops[id].references; }
+inline void DropOp(OpId id) {
+  if (--ops[id].references == 0) ops.GiveBack(id);
+}
 
 // A signal that a core sent.
 struct Release {
@@ -72,6 +76,9 @@ struct CoreOrder {
   // What a copy from a counter has read, known once the copy has ended.
   uint32_t copied = 0;
   Clock copied_clock;
+  // The counters' line acquired last, and its state then: a poll mostly finds nothing new.
+  uint64_t line = 0;
+  uint32_t line_version = 0;
   std::vector<uint32_t> shadow[kSpaces];
 };
 

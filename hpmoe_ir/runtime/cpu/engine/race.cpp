@@ -187,14 +187,15 @@ void NoteScalarRead(Core& core, const char* api, uint64_t addr, uint32_t bytes,
   if (region.shadow == nullptr) return;
   if (entry != nullptr && (entry->dirty >> (addr % 64) & 1) != 0) return;
   if (entry == nullptr) AcquireLine(core, addr / 64 * 64);
-  const OpId id = NewOp(core, api, kS, where);
-  KeepOp(id);
+  const OpId id = ScalarOp(core, api, where, false);
   Op& op = GetOp(id);
   op.scalar_read = op.short_read = true;
   const GlobalAccess access = {core, id, region, *OrderOf(core).clock};
   const uint64_t offset = addr - region.begin;
   Visit(region.shadow, offset / kGlobalGranule, (offset + bytes + 1) / kGlobalGranule,
         [&](StateId from, uint64_t, uint64_t) {
+          if (HasRead(from, id)) return from;
+          NoteWordRead(core, addr, GetOp(id));
           const StateId to = access.Read(from, offset, offset + bytes);
           for (OpId other : GetState(from).writers) {
             const Op& before = GetOp(other);
@@ -209,8 +210,6 @@ void NoteScalarRead(Core& core, const char* api, uint64_t addr, uint32_t bytes,
           }
           return to;
         });
-  NoteWordRead(core, addr, GetOp(id));
-  DropOp(id);
 }
 
 void NoteWriteBack(Core& core, uint64_t line, const CacheEntry& entry) {

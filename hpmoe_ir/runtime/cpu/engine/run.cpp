@@ -177,7 +177,10 @@ void RunJob(const Job& the_job) {
   job = &the_job;
   Engine& engine = TheEngine();
   MakeCores();
-  if (engine.limits.checks) StartOrder();
+  if (engine.limits.checks) {
+    StartOrder();
+    StartShadow();
+  }
   SeedScheduler(job->seed);
   if (timing) timed::Start(BytesOfRank());
   SetMemoryModel(job->weak, job->seed);

@@ -5,28 +5,12 @@
 
 namespace cpu_model {
 
-static std::vector<StateId> free_states;
+Pool<State> states;
 
-static std::deque<State>& States() {
-  static std::deque<State> states(2);
+void StartShadow() {
+  states.Take();
+  states.Take();
   states[kFromHost].from_host = true;
-  return states;
-}
-
-State& GetState(StateId id) {
-  static std::deque<State>& states = States();
-  return states[id];
-}
-
-StateId NewState() {
-  if (!free_states.empty()) {
-    const StateId id = free_states.back();
-    free_states.pop_back();
-    return id;
-  }
-  static std::deque<State>& states = States();
-  states.emplace_back();
-  return static_cast<StateId>(states.size() - 1);
 }
 
 static void Clear(std::vector<OpId>& list, StateId id) {
@@ -45,10 +29,11 @@ void DropState(StateId id, uint64_t granules) {
   Clear(state.writers, id);
   Clear(state.readers, id);
   Clear(state.rewriters, id);
-  free_states.push_back(id);
+  states.GiveBack(id);
 }
 
-void AddOp(std::vector<OpId>& list, OpId id) {
+// A later call of the same pipe of the same core stands for the earlier ones.
+static void AddOp(std::vector<OpId>& list, OpId id) {
   const Op& op = GetOp(id);
   KeepOp(id);
   for (OpId& old : list) {
@@ -61,13 +46,13 @@ void AddOp(std::vector<OpId>& list, OpId id) {
   list.push_back(id);
 }
 
-void CopyOps(std::vector<OpId>& to, const std::vector<OpId>& from) {
+static void CopyOps(std::vector<OpId>& to, const std::vector<OpId>& from) {
   to = from;
   for (OpId op : to) KeepOp(op);
 }
 
 static StateId Copy(StateId from) {
-  const StateId to = NewState();
+  const StateId to = states.Take();
   const State& old = GetState(from);
   State& state = GetState(to);
   CopyOps(state.writers, old.writers);
@@ -78,8 +63,6 @@ static StateId Copy(StateId from) {
 }
 
 StateId ReadState(StateId from, OpId op) {
-  const std::vector<OpId>& readers = GetState(from).readers;
-  if (std::find(readers.begin(), readers.end(), op) != readers.end()) return from;
   const StateId to = Copy(from);
   AddOp(GetState(to).readers, op);
   return to;
@@ -88,7 +71,7 @@ StateId ReadState(StateId from, OpId op) {
 StateId WrittenState(OpId id) {
   Op& op = GetOp(id);
   if (op.only != 0) return op.only;
-  op.only = NewState();
+  op.only = states.Take();
   State& state = GetState(op.only);
   state.from_host = false;
   AddOp(state.writers, id);
@@ -113,6 +96,11 @@ StateId RewrittenState(StateId from, OpId op) {
   return to;
 }
 
+bool HasRead(StateId id, OpId op) {
+  const std::vector<OpId>& readers = GetState(id).readers;
+  return std::find(readers.begin(), readers.end(), op) != readers.end();
+}
+
 static bool IsOneBlock(const Span& span) {
   return span.bytes <= 32 && span.count[0] == 1 && span.count[1] == 1;
 }
@@ -131,8 +119,7 @@ static void Describe(const Core& core, Op& op, std::initializer_list<Span> spans
   op.fractals = core.detail.fractals;
 }
 
-// The call that scalar accesses of one kernel line belong to, until something orders them.
-static OpId ScalarOp(Core& core, const char* api, Where where, bool write) {
+OpId ScalarOp(Core& core, const char* api, Where where, bool write) {
   OpId& id = OrderOf(core).scalar_ops[(where.line * 2 + write) % 16];
   if (id != 0) {
     const Op& op = GetOp(id);

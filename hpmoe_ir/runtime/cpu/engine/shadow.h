@@ -25,14 +25,13 @@ struct State {
   bool from_host = false;
   uint64_t references = 0;  // granules
 };
-State& GetState(StateId id);
-// A state without references; the caller fills it in.
-StateId NewState();
+extern Pool<State> states;
+inline State& GetState(StateId id) { return states[id]; }
 void DropState(StateId id, uint64_t granules);
-// Adds `op`; a later call of the same pipe of the same core stands for the earlier ones.
-void AddOp(std::vector<OpId>& list, OpId op);
-void CopyOps(std::vector<OpId>& to, const std::vector<OpId>& from);
+// The states after `op` has read, written, added to, or written back as part of a line, what was in
+// state `from`.
 StateId ReadState(StateId from, OpId op);
+bool HasRead(StateId id, OpId op);
 StateId WrittenState(OpId op);
 StateId AddedState(StateId from, OpId op);
 StateId RewrittenState(StateId from, OpId op);
@@ -112,6 +111,8 @@ std::string DescribeBytes(const Conflict& conflict);
 // Every call that touches memory, after other cores may have run and before it takes effect.
 void NoteAccess(Core& core, const char* api, pipe_t pipe, Where where,
                 std::initializer_list<Span> spans);
+// The call that scalar accesses of one kernel line belong to, until something orders them.
+OpId ScalarOp(Core& core, const char* api, Where where, bool write);
 void NoteLocal(Core& core, OpId id, const Span& span);
 void NoteGlobal(Core& core, OpId id, const Span& span);
 
@@ -125,6 +126,9 @@ void NoteLoad(Core& core, uint64_t line, CacheEntry& entry);
 void NoteScalarRead(Core& core, const char* api, uint64_t addr, uint32_t bytes,
                     const CacheEntry* entry, Where where);
 void NoteWriteBack(Core& core, uint64_t line, const CacheEntry& entry);
+// Makes the states that memory starts from.
+void StartShadow();
+
 void NoteWordRead(Core& core, uint64_t addr, const Op& op);
 void NoteWordAdd(uint64_t addr, const Op& op);
 
