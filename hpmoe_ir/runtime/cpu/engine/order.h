@@ -33,7 +33,7 @@ struct Op {
   Where where = Where("", 0);
   int64_t marker = -1;
   Pipe pipe = kS;
-  bool write = false;
+  bool write = false;        // to global memory; of scalar calls, to UB too
   bool scalar_read = false;  // through the data cache, or a wait for a signal
   bool atomic = false;       // adds
   bool counter = false;      // adds to, or sets, at most one block of int32: a signal

@@ -43,7 +43,7 @@ std::string DescribeBytes(const Conflict& at) {
     const bool durable = HasEnded(drained, core, now.pipe, at.region->rank, *OrderOf(core).clock);
     FailConflict("drain",
                  what + ": " + sent + other +
-                     (durable ? " was followed by DataSyncBarrier" : " had drained"),
+                     (durable ? " was made durable by DataSyncBarrier" : " had drained"),
                  at);
   }
   FailConflict("race", what + " is not ordered with " + other, at);
@@ -94,12 +94,13 @@ struct GlobalAccess {
     const Op& now = Now();
     const auto first = static_cast<unsigned long long>(begin);
     if (state.writers.empty() && !state.from_host) {
-      Fail("uninitialised",
-           Format("%s: '%s' of rank %d + %llu was never written in this launch (%s of bytes %llu to"
-                  " %llu)",
-                  now.api, region.name.c_str(), region.rank, first, Access(now), first,
-                  static_cast<unsigned long long>(end)),
-           now.where);
+      FailConflict(
+          "uninitialised",
+          Format("%s: '%s' of rank %d + %llu was never written in this launch (%s of bytes "
+                 "%llu to %llu)",
+                 now.api, region.name.c_str(), region.rank, first, Access(now), first,
+                 static_cast<unsigned long long>(end)),
+          At(nullptr, begin, end));
     }
     if (now.write) return;
     for (OpId other : state.writers) {
@@ -138,13 +139,16 @@ static void CheckDirty(const Core& core, const Op& now, const Region& region, co
   for (const auto& line : core.cache) {
     if (line.second.dirty == 0) continue;
     if (line.first >= span.End() || line.first + 64 <= span.begin) continue;
-    Fail(
+    const uint64_t begin = std::max(line.first, span.begin) - region.begin;
+    const uint64_t end = std::min(line.first + 64, span.End()) - region.begin;
+    const Conflict at = {&now, nullptr, &region, kGm, begin, end};
+    FailConflict(
         "cache",
-        Format("%s: '%s' of rank %d + %llu was written by the scalar unit and is still in its data "
-               "cache: DataCacheCleanAndInvalid is missing",
-               now.api, region.name.c_str(), region.rank,
-               static_cast<unsigned long long>(line.first - region.begin)),
-        now.where);
+        Format("%s: read of %s, which the core's own data cache has not written back since "
+               "SetValue at %s:%d: DataCacheCleanAndInvalid is missing",
+               now.api, DescribeBytes(at).c_str(), line.second.dirty_where.file,
+               line.second.dirty_where.line),
+        at);
   }
 }
 

@@ -70,17 +70,19 @@ void Fail(const char* kind, const std::string& message, Where where) {
 }
 
 void FailConflict(const char* kind, const std::string& message, const Conflict& at) {
-  const Op& other = *at.before;
   const std::string memory =
       Format(", \"memory\": {\"region\": %s, \"rank\": %d, \"begin\": %llu, \"end\": %llu}",
              Quote(at.region == nullptr ? SpaceName(at.space) : at.region->name).c_str(),
              at.region == nullptr ? at.now->core->rank : at.region->rank,
              static_cast<unsigned long long>(at.begin), static_cast<unsigned long long>(at.end));
-  const std::string party =
-      Format(", \"other\": {\"rank\": %d, \"core\": %s, \"marker\": %lld, ", other.core->rank,
-             Quote(other.core->Name()).c_str(), static_cast<long long>(other.marker)) +
-      Format("\"location\": %s, \"api\": %s}", Quote(Location(other.where)).c_str(),
-             Quote(other.api).c_str());
+  std::string party;
+  if (at.before != nullptr) {
+    const Op& other = *at.before;
+    party = Format(", \"other\": {\"rank\": %d, \"core\": %s, \"marker\": %lld, ", other.core->rank,
+                   Quote(other.core->Name()).c_str(), static_cast<long long>(other.marker)) +
+            Format("\"location\": %s, \"api\": %s}", Quote(Location(other.where)).c_str(),
+                   Quote(other.api).c_str());
+  }
   Write(kind, message, at.now->where, at.now->core, "", memory + party);
 }
 

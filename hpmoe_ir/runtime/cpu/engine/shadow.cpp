@@ -107,9 +107,8 @@ static bool IsOneBlock(const Span& span) {
 
 static void Describe(const Core& core, Op& op, std::initializer_list<Span> spans) {
   for (const Span& span : spans) {
-    if (span.Empty()) continue;
-    if (span.write) op.write = true;
-    if (span.space != kGm) continue;
+    if (span.Empty() || span.space != kGm) continue;
+    op.write = span.write;
     if (!span.write) op.short_read = IsOneBlock(span);
     if (!span.write) continue;
     op.atomic = core.atomic || core.detail.signal;

@@ -93,8 +93,8 @@ inline void VisitSpan(StateId* states, const Span& span, uint64_t offset, uint64
   if (met) DropState(met_from, 1);
 }
 
-// Two calls whose accesses to bytes begin to end are not ordered. `region` is null for local
-// memory.
+// Two calls whose accesses to bytes begin to end are not ordered, or one call that is wrong by
+// itself (`before` is null). `region` is null for local memory.
 struct Conflict {
   const Op* now;
   const Op* before;
