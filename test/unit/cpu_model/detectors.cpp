@@ -123,7 +123,8 @@ __aicore__ inline void CubePipes(GM_ADDR in, GM_ADDR out, uint32_t which, bool f
     Handover<HardEvent::MTE1_M>(fixed);
     Mmad(l0c, l0a, l0b, first);  // 21 now
   }
-  if (which == 22) {             // 4 fractals: too short to have left L0C by itself
+  if (which == 22) {  // 4 fractals: too short to have left L0C by themselves
+    PipeBarrier<PIPE_ALL>();
     Mmad(l0c, l0a, l0b, first);  // 22 other
     if (fixed) PipeBarrier<PIPE_M>();
     Mmad(l0c, l0a, l0b, second);  // 22 now
@@ -181,6 +182,8 @@ __aicore__ inline void Cores(GM_ADDR out, GM_ADDR workspace, uint32_t which, boo
     if (fixed) Fresh(words);
     Handover<HardEvent::S_MTE2>();
     DataCopy(a, Global(workspace), 64);  // 35 now
+    PipeBarrier<PIPE_ALL>();
+    Fresh(words);
   }
   if (which == 36) {
     words.SetValue(3, 1);  // in the data cache
