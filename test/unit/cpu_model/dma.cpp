@@ -29,16 +29,16 @@ __aicore__ inline void OnAiv(GM_ADDR in, GM_ADDR out, uint32_t which) {
     Arrived();
     DataCopy(dst, ub, DataCopyParams(3, 1, 2, 0));
   }
-  if (which == 2) {  // 4 rows of 5 elements, 2 bytes between them, padded on both sides
-    DataCopyPad(ub, src, DataCopyExtParams(4, 10, 2, 1, 0),
+  if (which == 2) {  // 4 rows of 17 elements, 2 bytes between them, padded on both sides
+    DataCopyPad(ub, src, DataCopyExtParams(4, 34, 2, 1, 0),
                 DataCopyPadExtParams<int16_t>(true, 2, 3, -7));
     Arrived();
-    DataCopy(dst, ub, 4 * 32);
+    DataCopy(dst, ub, 4 * 48);
   }
-  if (which == 3) {  // rows out again: 3 rows of 5, each 64 B apart in UB, 6 bytes in memory
-    DataCopy(ub, src, 96);
+  if (which == 3) {  // rows out again: 3 rows of 17, each 96 B apart in UB, 6 bytes in memory
+    DataCopy(ub, src, 144);
     Arrived();
-    DataCopyPad(dst, ub, DataCopyExtParams(3, 10, 1, 6, 0));
+    DataCopyPad(dst, ub, DataCopyExtParams(3, 34, 1, 6, 0));
   }
   if (which == 4) {  // without a value the padding is arbitrary
     DataCopyPad(ub, src, DataCopyExtParams(1, 10, 0, 0, 0),

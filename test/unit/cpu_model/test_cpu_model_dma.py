@@ -41,19 +41,19 @@ def test_blocks_and_gaps(dma: Any):
 
 def test_padding(dma: Any):
     """Each row starts at 32 bytes; a value for the padding fills the whole row."""
-    out = copied(dma, 2, 128, NUMBERS).reshape(4, 2, 16)
+    out = copied(dma, 2, 192, NUMBERS).reshape(4, 48)
     for row in range(4):
-        expected = np.full(16, -7, np.int16)
-        expected[2:7] = NUMBERS[row * 6 : row * 6 + 5]
-        np.testing.assert_array_equal(out[row, 0], expected)
-    assert (out[:, 1] == FRESH).all()
+        expected = np.full(32, -7, np.int16)
+        expected[2:19] = NUMBERS[row * 18 : row * 18 + 17]
+        np.testing.assert_array_equal(out[row, :32], expected)
+    assert (out[:, 32:] == FRESH).all()
 
 
 def test_rows_out(dma: Any):
     """Gaps in 32 bytes in UB, in bytes in global memory."""
-    out = copied(dma, 3, 24, NUMBERS).reshape(3, 8)
-    np.testing.assert_array_equal(out[:, :5], NUMBERS[:96].reshape(3, 32)[:, :5])
-    assert (out[:, 5:] == FRESH).all()
+    out = copied(dma, 3, 60, NUMBERS).reshape(3, 20)
+    np.testing.assert_array_equal(out[:, :17], NUMBERS[:144].reshape(3, 48)[:, :17])
+    assert (out[:, 17:] == FRESH).all()
 
 
 def test_padding_without_a_value_is_marked(dma: Any):

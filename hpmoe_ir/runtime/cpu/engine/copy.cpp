@@ -26,6 +26,36 @@ static void CheckBlocks(const char* api, const Blocks& blocks, Where where) {
   if (blocks.bytes > 2097151) {
     Fail("range", Format("%s: blockLen %u is not in 0 to 2097151 bytes", api, blocks.bytes), where);
   }
+  // Seen on A3 (tilelang-ascend, pull request 1777); one short block alone is right.
+  if (api[8] == 'P' && blocks.count > 1 && blocks.bytes != 0 && blocks.bytes < 32) {
+    Fail("alignment",
+         Format(
+             "%s: %u blocks of %u bytes: of several blocks of less than 32 bytes some land in the "
+             "wrong place, copy each by itself",
+             api, blocks.count, blocks.bytes),
+         where);
+  }
+}
+
+static void CheckPadding(const char* api, const Blocks& blocks, const Padding& padding,
+                         Where where) {
+  if (padding.left > 32 || padding.right > 32) {
+    Fail("range",
+         Format("%s: padding of %u and %u bytes is more than 32", api, padding.left, padding.right),
+         where);
+  }
+  if (!padding.fill) return;
+  if (padding.width == 8 && padding.value != 0) {
+    Fail("range", Format("%s: the padding value of a 64-bit type must be 0", api), where);
+  }
+  if (padding.left == 0 && padding.right == 0 && blocks.bytes % 32 != 0) {
+    Fail(
+        "alignment",
+        Format("%s: isPad without leftPadding or rightPadding: the chip fills the %u bytes up to a "
+               "multiple of 32 with the block's first element, not with paddingValue",
+               api, 32 - blocks.bytes % 32),
+        where);
+  }
 }
 
 // The side of local memory that DMA reaches: UB on an AIV, L1 on an AIC.
@@ -68,6 +98,7 @@ void CopyIn(const char* api, const LocalRef& dst, const GlobalRef& src, const Bl
             const Padding& padding, DType type, Where where) {
   if (timing && !timed::In(dst, src, blocks, type, where)) return;
   CheckBlocks(api, blocks, where);
+  CheckPadding(api, blocks, padding, where);
   const bool padded = api[8] == 'P';
   const uint64_t row =
       padded ? (padding.left + blocks.bytes + padding.right + 31) / 32 * 32 : blocks.bytes;
@@ -80,11 +111,6 @@ void CopyIn(const char* api, const LocalRef& dst, const GlobalRef& src, const Bl
             small);
   CheckDmaSide(api, dst, where);
   if (padded && core.aic) Unsupported("DataCopyPad to L1", where);
-  if (padding.left > 32 || padding.right > 32) {
-    Fail("range",
-         Format("%s: padding of %u and %u bytes is more than 32", api, padding.left, padding.right),
-         where);
-  }
   if (total == 0) return;
   if (small && !timing)
     NotePoll(core, src.addr, dst.addr, blocks.bytes, Seen(GlobalData(src.addr), total), where);
