@@ -8,10 +8,11 @@ BIN := $(abspath $(VENV))/bin
 STAMP := $(VENV)/.installed
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 export HPMOE_CACHE ?= $(abspath build/cache)
+SEED ?= 0
 CXX_FILES = $(shell git ls-files '*.h' '*.cpp')
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint types format-cxx lit pytest format clean
+.PHONY: help venv demo test lint types format-cxx lit pytest fuzz-text format clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -41,6 +42,9 @@ lit: $(STAMP) ## textual IR tests
 
 pytest: $(STAMP) ## unit tests and runs of generated code
 	PATH=$(BIN):$$PATH $(BIN)/python -m pytest -q
+
+fuzz-text: $(STAMP) ## ten thousand mutated inputs: no traceback, no hang, no file left behind
+	PYTHONPATH=test $(BIN)/python -m text_fuzz --seed $(SEED) --cases 10000 --jobs $(JOBS)
 
 format: $(STAMP) ## rewrite Python and C++ in the house style
 	$(BIN)/ruff check --fix .

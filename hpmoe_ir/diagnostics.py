@@ -69,7 +69,7 @@ def verify_module(module: ModuleOp, after: str = "", name: str = "") -> None:
     for an operation without a place.
     """
     if not after:
-        _check_definitions(module)
+        _check_definitions(module, name)
     try:
         module.verify()
     except DiagnosticException as error:
@@ -79,7 +79,7 @@ def verify_module(module: ModuleOp, after: str = "", name: str = "") -> None:
         raise InputError(f"{prefix}{op.name}: {one_line(str(found))}", place) from error
 
 
-def _check_definitions(module: ModuleOp) -> None:
+def _check_definitions(module: ModuleOp, name: str) -> None:
     """Raises InputError at the first operation that lacks an attribute, operand or region.
 
     An operation that looks at those around it finds them complete after that.
@@ -90,7 +90,7 @@ def _check_definitions(module: ModuleOp) -> None:
                 op.get_irdl_definition().verify(op)
             except VerifyException as error:
                 message = f"{op.name}: {one_line(str(error))}"
-                raise InputError(message, location_of(op)) from error
+                raise InputError(message, location_of(op) or name) from error
 
 
 def _first_invalid(

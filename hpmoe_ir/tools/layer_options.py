@@ -9,10 +9,10 @@ from pathlib import Path
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
-from xdsl.universe import Universe
 
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.dtypes import DtypeError, check_dtype
+from hpmoe_ir.extensions import extension_universe
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.config_file import config_layer
 from hpmoe_ir.frontends.presets import preset_layer
@@ -180,7 +180,7 @@ def passes_of(args: argparse.Namespace) -> str:
 
 def pipeline_of(args: argparse.Namespace) -> Pipeline:
     """The passes that the options name. Raises InputError."""
-    known = Universe.get_multiverse().all_passes
+    known = extension_universe().all_passes
     text = passes_of(args)
     specs = parse_many("passes", text)
     passes = tuple(find("pass", spec, known, PASSES) for spec in specs)
