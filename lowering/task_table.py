@@ -54,7 +54,8 @@ HEADER = (
     "reserved",
 )
 """Words of the header. Sections are given by byte offset; `counters` is the number of 64-byte lines
-in the window memory before the events' counters; `checksum` is the CRC-32 of all that follows the header."""
+in the window memory before the events' counters; `checksum` is the CRC-32 of all that follows the
+header."""
 
 ALIGNMENT = 64
 

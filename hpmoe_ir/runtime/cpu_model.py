@@ -282,7 +282,7 @@ def _write_counters(job: Job, counters: Counters) -> None:
         job.line("event_counter", event.event, event.index, event.offset, event.threshold)
 
 
-def _check_launch(entry: KernelEntry, launch: RankLaunch, persistent: Mapping[str, object]) -> None:
+def check_launch(entry: KernelEntry, launch: RankLaunch, persistent: Mapping[str, object]) -> None:
     given = set(launch.arrays) | set(persistent)
     if missing := [name for name in entry.pointers if name not in given]:
         raise ValueError(f"kernel '{entry.name}': no memory for argument '{missing[0]}'")
@@ -363,7 +363,7 @@ def execute(
     for launch in launches:
         results.append([])
         for rank, rank_launch in enumerate(launch):
-            _check_launch(entry, rank_launch, persistent)
+            check_launch(entry, rank_launch, persistent)
             job.line("launch", rank)
             outputs: dict[str, tuple[int, int]] = {}
             for name, array in rank_launch.arrays.items():

@@ -36,7 +36,6 @@ uint64_t L2::Touch(uint32_t block, uint64_t bytes, bool write) {
       MakeNewest(at);
     }
   } else {
-    if (!write) moved += bytes;
     if (used_ < slots_.size()) {
       at = used_++;
       if (at == 0) {
@@ -52,12 +51,17 @@ uint64_t L2::Touch(uint32_t block, uint64_t bytes, bool write) {
       MakeNewest(at);
     }
     slots_[at].block = block;
+    slots_[at].held = 0;
     slots_[at].dirty = 0;
     where_[block] = at;
   }
+  Slot& slot = slots_[at];
+  const uint64_t fresh = std::min(bytes, kL2Block - slot.held);
+  slot.held += static_cast<uint32_t>(fresh);
   if (write) {
-    slots_[at].dirty =
-        static_cast<uint32_t>(std::min<uint64_t>(slots_[at].dirty + bytes, kL2Block));
+    slot.dirty = static_cast<uint32_t>(std::min<uint64_t>(slot.dirty + bytes, slot.held));
+  } else {
+    moved += fresh;
   }
   return moved;
 }

@@ -8,22 +8,24 @@
 
 namespace cpu_model {
 
-constexpr int kL2BlockBits = 17;
+constexpr int kL2BlockBits = 16;
 constexpr uint64_t kL2Block = uint64_t{1} << kL2BlockBits;  // bytes
 
-// Least recently used blocks leave; a block is present or not, whatever part of it was used.
+// Least recently used blocks leave. Of a block only the number of bytes is known that were used:
+// until all were, each use is taken to be of others.
 class L2 {
  public:
   explicit L2(uint64_t bytes) : slots_(bytes / kL2Block) {}
 
   // Bytes that go to or come from memory beyond the cache when `bytes` of a block are read or
-  // written: all of a read that misses, and what was written to a block that has to leave.
+  // written: what is read and is not there, and what was written to a block that has to leave.
   uint64_t Touch(uint32_t block, uint64_t bytes, bool write);
 
  private:
   struct Slot {
     uint32_t block = 0;
-    uint32_t dirty = 0;  // bytes
+    uint32_t held = 0;   // bytes
+    uint32_t dirty = 0;  // bytes of these
     uint32_t older = 0;
     uint32_t newer = 0;
   };

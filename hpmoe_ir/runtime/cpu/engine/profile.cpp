@@ -25,11 +25,11 @@ class Core {
         depth_(std::min(kMaxDepth, static_cast<int>(rates.matrix_queue_depth))) {}
 
   void Run(const Step& op) {
-    scalar_ += op.scalar + rates_.scalar_call;
+    scalar_ += op.scalar;
+    if (op.kind == StepKind::kScalar) return;
+    scalar_ += rates_.scalar_call;
     const int pipe = op.pipes & 15;
     switch (op.kind) {
-      case StepKind::kScalar:
-        return;
       case StepKind::kSet:
         Queue(pipe, scalar_);
         flag_[op.flag] = std::max(scalar_, done_[pipe]);

@@ -1,0 +1,144 @@
+"""Timed runs of the CPU model: one launch in, a record of each task and totals out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hpmoe_ir.machine import Machine
+from hpmoe_ir.machine_rates import RATE_NAMES
+from hpmoe_ir.runtime.cpu_build import KernelEntry
+from hpmoe_ir.runtime.cpu_model import Job, RankLaunch, check_launch, run_job, write_machine
+
+Records: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+TASK = np.dtype(
+    [
+        ("rank", "<i4"),
+        ("core", "<i4"),
+        ("slot", "<u4"),
+        ("event", "<i4"),
+        ("turn", "<f8"),
+        ("ready", "<f8"),
+        ("start", "<f8"),
+        ("done", "<f8"),
+        ("end", "<f8"),
+        ("busy", "<f8"),
+    ]
+)
+"""One task, from one PrintTimeStamp to the next. Times are ns since the kernel's start.
+
+| field | meaning |
+| --- | --- |
+| rank, core | where it ran; AICs of the rank count from 0, AIVs from the number of AICs |
+| slot | what PrintTimeStamp was given: number of the family, then 24 bits of its grid point |
+| event | counter that was short the longest, -1 where none was |
+| turn | the core turned to the task |
+| ready | its last look at a counter was over; `turn` where it has none |
+| start | its body began; `end` where it has none |
+| done | its first signal left, all that it wrote being there; `end` where it has none |
+| end | the core was free again |
+| busy | ns in which the matrix unit, on an AIV the vector unit, worked |
+"""
+
+PIPES = ("s", "v", "m", "mte1", "mte2", "mte3", "all", "fix")
+RESOURCES = ("link_in", "link_out", "l2", "hbm")
+TOTALS = np.dtype(
+    [
+        ("end", "<f8"),
+        *((f"{name}_bytes", "<f8") for name in RESOURCES),
+        *((f"aic_{name}", "<f8") for name in PIPES),
+        *((f"aiv_{name}", "<f8") for name in PIPES),
+    ]
+)
+"""Of one rank: when its last core ended, bytes moved by resource, ns by pipe over all cores."""
+
+
+@dataclass(frozen=True)
+class Counters:
+    """Where event counters are: `count` of them, `pitch` bytes apart, from byte `first` of the
+    symmetric memory `memory`."""
+
+    memory: str
+    first: int
+    count: int
+    pitch: int = 64
+
+
+@dataclass(frozen=True)
+class StageList:
+    """Operators that the host launches one after the other.
+
+    stage: for each family number, the stage it belongs to; it must not fall along a queue.
+    communicates: for each stage, whether all ranks end it together.
+    """
+
+    stage: Sequence[int]
+    communicates: Sequence[bool]
+
+
+def execute_timed(
+    executable: Path,
+    entry: KernelEntry,
+    launch: Sequence[RankLaunch],
+    persistent: Mapping[str, int | bytes] | None = None,
+    symmetric: tuple[str, ...] = ("windows",),
+    *,
+    blocks: int,
+    machine: Machine,
+    counters: Counters | None = None,
+    stages: StageList | None = None,
+    seconds: int = 600,
+) -> tuple[Records, Records]:
+    """Runs `launch[rank]`; returns records of type `TASK`, by rank, core and time, and of type
+    `TOTALS`, by rank.
+
+    The arguments are those of `execute`, except that only integers need a content: everything else
+    is given by its size in bytes, and is neither stored nor computed. Memory without content is 0.
+    Raises DeviceFault.
+    """
+    persistent = persistent or {}
+    job = Job()
+    for key, value in (("seed", 0), ("ranks", len(launch)), ("blocks", blocks)):
+        job.line(key, value)
+    job.line("steps", 2**62)
+    job.line("seconds", seconds)
+    job.line("checks", 0)
+    write_machine(job, machine, None)
+    job.line("timing")
+    for name, attribute in RATE_NAMES.items():
+        job.line("clock", name, repr(float(getattr(machine.rates, attribute))))
+    if counters is not None:
+        job.line("counters", counters.memory, counters.first, counters.count, counters.pitch)
+    if stages is not None:
+        for stage in stages.stage:
+            job.line("stage", stage)
+        for value in stages.communicates:
+            job.line("communicates", int(value))
+    for name, value in persistent.items():
+        size, data = (value, -1) if isinstance(value, int) else (len(value), job.add_data(value))
+        for rank in range(len(launch)):
+            job.line("memory", rank, name, int(name in symmetric), size, data)
+    for rank, rank_launch in enumerate(launch):
+        check_launch(entry, rank_launch, persistent)
+        job.line("launch", rank)
+        for name, array in rank_launch.arrays.items():
+            if isinstance(array, int):
+                job.line("array", name, array, -1, -1)
+            else:
+                job.line("array", name, array.nbytes, job.add_data(array.tobytes()), -1)
+        for name, scalar in rank_launch.scalars.items():
+            job.line("scalar", name, scalar % 2**32)
+    return run_job(executable, job, seconds, _read_timeline)
+
+
+def _read_timeline(directory: Path) -> tuple[Records, Records]:
+    data = (directory / "timeline.bin").read_bytes()
+    count, ranks = (int(n) for n in np.frombuffer(data, "<u8", 2))
+    tasks = np.frombuffer(data, TASK, count, 16)
+    totals = np.frombuffer(data, TOTALS, ranks, 16 + count * TASK.itemsize)
+    return tasks, totals
