@@ -13,12 +13,15 @@ DEFAULT_SCHEDULE = "depth-first"
 DEFAULT_MACHINE = "ascend-a3"
 
 _SCHEDULES = {
+    "arrival": "return-cols=1024 policy=arrival rotate-sources=true",
     "depth-first": "",
     "published": "source-groups=1 put-rows=128 vector-rows=128 matrix-shares={aic} "
     "granularity=expert policy=published vector-cores=one",
-    "serial": "granularity=expert policy=operator-order",
+    "serial": "source-groups=1 vector-chunks={aiv} matrix-shares={aic} "
+    "granularity=expert policy=serial",
+    "waves": "policy=waves",
 }
-"""Options of lower-moe; {aic} is the number of matrix cores."""
+"""Options of lower-moe; {aic} and {aiv} are the numbers of cores."""
 
 SCHEDULE_NAMES = tuple(_SCHEDULES)
 
@@ -37,7 +40,7 @@ def schedule_passes(name: str, machine: Machine, machine_name: str = "") -> str:
         near = difflib.get_close_matches(name, _SCHEDULES, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise ScheduleError(f"expected one of {', '.join(_SCHEDULES)}, found '{name}'{hint}")
-    options = _SCHEDULES[name].format(aic=machine.aic_cores).split()
+    options = _SCHEDULES[name].format(aic=machine.aic_cores, aiv=machine.aiv_cores).split()
     if (machine_name or machine.name) != DEFAULT_MACHINE:
         options.insert(0, f'machine="{machine_name or machine.name}"')
     return f"lower-moe{{{' '.join(options)}}}" if options else "lower-moe"

@@ -22,6 +22,7 @@ from hpmoe_ir.dialects.tile_types import IndexAttr, RegionAttr
 from hpmoe_ir.machine import Machine, MachineError, load_machine
 from hpmoe_ir.passes.known_policies import POLICIES
 from hpmoe_ir.passes.level import programs_at
+from hpmoe_ir.passes.order_arrival import source_group_dim
 from hpmoe_ir.passes.order_policy import Order, Work, first_violation
 
 
@@ -34,7 +35,9 @@ class AssignQueuesPass(ModulePass):
     second of the two with `vector_cores=one`. Dependences of one producer that count alike share
     their events. With `rotate`, the coordinate that names
     the rank to write to is counted from the rank itself, `p` becoming `(rank + p) mod R`, so that
-    at any time different ranks write to different peers, and each begins with its own rows.
+    at any time different ranks write to different peers, and each begins with its own rows. With
+    `rotate_sources`, source groups are counted from the rank's own downwards, in which order rows
+    then come: `g` becomes `(rank floordiv k + g * (G - 1)) mod G` for G groups of k ranks.
 
     Needs dependences. Promises that each task is in one queue, and that no core waits for a task
     that is behind it, on any rank.
@@ -69,14 +72,17 @@ class AssignQueuesPass(ModulePass):
     ahead: int = 2
     """Experts by which puts are early, with `depth-first`."""
 
-    wave: int = 1
-    """Experts of a wave, with `waves`."""
+    wave: int = 0
+    """Experts of a wave, with `waves`; 0: as many as keep the matrix cores busy."""
 
     vector_cores: Literal["both", "one"] = "both"
     """Vector cores that take tasks: both of each AIC, or one."""
 
     rotate: bool = True
     """Whether destinations are counted from the rank itself."""
+
+    rotate_sources: bool = False
+    """Whether source groups are counted from the rank's own, downwards."""
 
     machine: str = "ascend-a3"
     """The machine description that says how many cores there are."""
@@ -93,9 +99,9 @@ class AssignQueuesPass(ModulePass):
             raise PassFailedException(
                 f"{self.name}: option ahead: expected 0 or more experts, found {self.ahead}"
             )
-        if self.wave < 1:
+        if self.wave < 0:
             raise PassFailedException(
-                f"{self.name}: option wave: expected 1 or more experts, found {self.wave}"
+                f"{self.name}: option wave: expected 0 or more experts, found {self.wave}"
             )
         if self.vector_cores not in ("both", "one"):
             raise PassFailedException(
@@ -121,9 +127,11 @@ class AssignQueuesPass(ModulePass):
             )
         ranks = program.ranks.value.data
         _check_sizes(families, machine)
-        if self.rotate:
-            for family in families:
+        for family in families:
+            if self.rotate:
                 _rotate(family, dependences, ranks)
+            if self.rotate_sources:
+                _rotate_sources(family, dependences, ranks)
         slots = {
             "aic": np.arange(machine.aic_cores),
             "aiv": np.arange(machine.aiv_cores),
@@ -182,11 +190,34 @@ def _rotate(family: TasksOp, dependences: Sequence[DependenceOp], ranks: int) ->
     peer = family.target_peer
     if not isinstance(peer, AffineDimExpr) or family.extents[peer.position] != ranks:
         return
-    rotated = (RANK + peer) % ranks
+    _replace_dim(family, dependences, peer.position, (RANK + peer) % ranks)
+
+
+def _rotate_sources(family: TasksOp, dependences: Sequence[DependenceOp], ranks: int) -> None:
+    """Counts the coordinate that is the source group from the group of the rank, downwards."""
+    dim = source_group_dim(family)
+    if dim is None:
+        return
+    groups = family.extents[dim]
+    if ranks % groups:
+        refuse(
+            family,
+            f"assign-queues: option rotate_sources: expected source groups of as many ranks each, "
+            f"found {groups} groups of {ranks} ranks",
+        )
+    own = RANK if groups == ranks else RANK // (ranks // groups)
+    down = AffineExpr.dimension(dim) * (groups - 1)
+    _replace_dim(family, dependences, dim, (own + down) % groups)
+
+
+def _replace_dim(
+    family: TasksOp, dependences: Sequence[DependenceOp], dim: int, by: AffineExpr
+) -> None:
+    """Replaces a coordinate by an expression of it wherever the family or its events use it."""
 
     def change(expr: AffineExpr) -> AffineExpr:
         dims = [AffineExpr.dimension(i) for i in range(len(family.extents))]
-        dims[peer.position] = rotated
+        dims[dim] = by
         return expr.replace_dims_and_symbols(dims, [RANK])
 
     def indices(exprs: ArrayAttr[IndexAttr]) -> ArrayAttr[IndexAttr]:

@@ -82,8 +82,12 @@ class ConvertCommToTilePass(ModulePass):
     """Parts of a rank's tokens."""
     put_rows: int = 0
     """Most rows of a put, instead of put_chunks."""
+    return_cols: int = 0
+    """Columns of a put on the way back and of a sum over a token's copies, a multiple of 16."""
     vector_rows: int = 0
     """Most rows of a vector task on an expert's rows, instead of row_chunks."""
+    vector_chunks: int = 0
+    """Equal parts of the rows of an expert and group for vector tasks, instead of row_chunks."""
     matrix_shares: int = 0
     """Matrix tasks that share a product, instead of task_cols."""
     task_cols: int = 0
@@ -127,7 +131,9 @@ class ConvertCommToTilePass(ModulePass):
             ("put_chunks", self.put_chunks, 1, 1 << 20),
             ("token_chunks", self.token_chunks, 0, tokens),
             ("put_rows", self.put_rows, 0, 1 << 20),
+            ("return_cols", self.return_cols, 0, 1 << 20),
             ("vector_rows", self.vector_rows, 0, 1 << 20),
+            ("vector_chunks", self.vector_chunks, 0, 1 << 20),
             ("matrix_shares", self.matrix_shares, 0, 1 << 20),
             ("task_cols", self.task_cols, 0, 1 << 20),
         ):
@@ -135,12 +141,14 @@ class ConvertCommToTilePass(ModulePass):
                 raise PassFailedException(
                     f"{self.name}: option {name}: expected {lowest} to {highest}, found {value}"
                 )
-        if self.task_cols % 16:
-            raise PassFailedException(
-                f"{self.name}: option task_cols: expected a multiple of 16, found {self.task_cols}"
-            )
+        for name, value in (("task_cols", self.task_cols), ("return_cols", self.return_cols)):
+            if value % 16:
+                raise PassFailedException(
+                    f"{self.name}: option {name}: expected a multiple of 16, found {value}"
+                )
         for one, value, other, default in (
             ("put_rows", self.put_rows, "put_chunks", self.put_chunks == 1),
+            ("vector_rows", self.vector_rows, "vector_chunks", self.vector_chunks == 0),
             ("matrix_shares", self.matrix_shares, "task_cols", self.task_cols == 0),
         ):
             if value and not default:
@@ -154,7 +162,9 @@ class ConvertCommToTilePass(ModulePass):
             token_chunks=self.token_chunks or min(machine.aiv_cores, -(-tokens // MIN_TOKENS)),
             task_cols=self.task_cols,
             put_rows=self.put_rows,
+            return_cols=self.return_cols,
             vector_rows=self.vector_rows,
+            vector_chunks=self.vector_chunks,
             matrix_shares=self.matrix_shares,
             matmul=tile,
         )

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from hpmoe_ir.passes.order_arrival import arrival
 from hpmoe_ir.passes.order_depth_first import depth_first
 from hpmoe_ir.passes.order_operator import operator_order
 from hpmoe_ir.passes.order_policy import Policy
 from hpmoe_ir.passes.order_published import published
+from hpmoe_ir.passes.order_serial import serial
+from hpmoe_ir.passes.order_waves import waves
 
 POLICIES: dict[str, Policy] = {
+    "arrival": arrival,
     "depth-first": depth_first,
     "operator-order": operator_order,
     "published": published,
+    "serial": serial,
+    "waves": waves,
 }

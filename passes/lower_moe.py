@@ -56,8 +56,12 @@ class LowerMoePass(ModulePass):
     """`convert-comm-to-tile`: chunks of the rows from one rank to one expert."""
     put_rows: int = 0
     """`convert-comm-to-tile`: most rows of a put."""
+    return_cols: int = 0
+    """`convert-comm-to-tile`: columns of a put on the way back."""
     vector_rows: int = 0
     """`convert-comm-to-tile`: most rows of a vector task on an expert's rows."""
+    vector_chunks: int = 0
+    """`convert-comm-to-tile`: equal parts of an expert's rows for vector tasks."""
     matrix_shares: int = 0
     """`convert-comm-to-tile`: matrix tasks that share a product."""
     token_chunks: int = 0
@@ -80,12 +84,14 @@ class LowerMoePass(ModulePass):
     """`assign-queues`: order of the tasks."""
     ahead: int = 2
     """`assign-queues`: experts by which puts are early."""
-    wave: int = 1
+    wave: int = 0
     """`assign-queues`: experts of a wave."""
     vector_cores: Literal["both", "one"] = "both"
     """`assign-queues`: vector cores that take tasks."""
     rotate: bool = True
     """`assign-queues`: whether destinations are counted from the rank itself."""
+    rotate_sources: bool = False
+    """`assign-queues`: whether source groups are counted from the rank's own."""
 
     def passes(self) -> Iterator[ModulePass]:
         """The passes of the pipeline, in order."""
@@ -96,7 +102,9 @@ class LowerMoePass(ModulePass):
             row_chunks=self.row_chunks,
             put_chunks=self.put_chunks,
             put_rows=self.put_rows,
+            return_cols=self.return_cols,
             vector_rows=self.vector_rows,
+            vector_chunks=self.vector_chunks,
             matrix_shares=self.matrix_shares,
             token_chunks=self.token_chunks,
             task_cols=self.task_cols,
@@ -114,6 +122,7 @@ class LowerMoePass(ModulePass):
             wave=self.wave,
             vector_cores=self.vector_cores,
             rotate=self.rotate,
+            rotate_sources=self.rotate_sources,
             machine=self.machine,
         )
         yield AllocateEventsPass()

@@ -38,8 +38,8 @@ class Work:
     """Cores of each kind that take tasks."""
     ahead: int = 2
     """Experts by which puts are early, with `depth-first`."""
-    wave: int = 1
-    """Experts of a wave, with `waves`."""
+    wave: int = 0
+    """Experts of a wave, with `waves`; 0: as many as keep the matrix cores busy."""
 
 
 @dataclass(frozen=True)

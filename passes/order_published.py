@@ -9,18 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from hpmoe_ir.dialects.index import IntArray
-from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.passes.order_policy import Order, Work
 from hpmoe_ir.passes.task_roles import (
     FamilyGraph,
     expert_of,
+    expert_places,
     is_dispatch,
-    is_put,
     is_weight_gradient,
-    peer_dims,
 )
-
-BEFORE, LAYER, AFTER = range(3)
 
 
 def published(work: Work) -> Order:
@@ -35,15 +31,11 @@ def published(work: Work) -> Order:
     rows after, comes before all and after all; dealing begins with the first core for each.
     """
     families = work.families
-    graph = FamilyGraph(families, work.dependences)
-    depths = graph.depths()
+    graph = FamilyGraph.of_dependences(families, work.dependences)
+    depths, segments = graph.depths(), graph.segments()
     dispatches = {i for i, f in enumerate(families) if is_dispatch(f)}
-    before = graph.upstream(dispatches)
-    inside = {i for i, f in enumerate(families) if f.core.data == "aic" or is_put(f)}
-    inside |= graph.upstream(inside)
     keys: list[IntArray] = []
     for i, family in enumerate(families):
-        segment = BEFORE if i in before else LAYER if i in inside else AFTER
         first_product = family.core.data == "aic" and bool(graph.before[i] & dispatches)
         expert = expert_of(family)
         if first_product and expert is not None:
@@ -51,19 +43,6 @@ def published(work: Work) -> Order:
             turn = [-1, expert, int(not is_weight_gradient(family)), i]
         else:
             turn = [i, 0, 0, 0]
-        columns = [segment, depths[i], *turn, _places(family, expert)]
+        columns = [segments[i], depths[i], *turn, expert_places(family, expert)]
         keys.append(np.stack(np.broadcast_arrays(*columns), axis=1).astype(np.int64))
     return Order(keys, segments=True)
-
-
-def _places(family: TasksOp, expert: IntArray | None) -> IntArray:
-    """Place of each task in its family: by expert, then by its coordinates, the peer last."""
-    peers = peer_dims(family)
-    points = family.coordinates()
-    by = [expert] if expert is not None else []
-    by += [c for d, c in enumerate(points) if d not in peers]
-    by += [points[d] for d in sorted(peers)]
-    places = np.zeros(family.task_count, dtype=np.int64)
-    if by:
-        places[np.lexsort(by[::-1])] = np.arange(family.task_count)
-    return places

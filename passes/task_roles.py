@@ -7,13 +7,15 @@ take their places.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
 
 import numpy as np
 
+from hpmoe_ir.dialects import queue
 from hpmoe_ir.dialects.index import IntArray, dims_used, evaluate_index
 from hpmoe_ir.dialects.region import GroupedRows
-from hpmoe_ir.dialects.tile import DependenceOp, TasksOp
+from hpmoe_ir.dialects.tile import DependenceOp, TasksOp, families_of
 
 
 def expert_of(family: TasksOp) -> IntArray | None:
@@ -54,19 +56,74 @@ def peer_dims(family: TasksOp) -> set[int]:
     return set() if peer is None else dims_used(peer)
 
 
+def expert_places(family: TasksOp, expert: IntArray | None) -> IntArray:
+    """Place of each task in its family: by expert, then by its coordinates, the peer last."""
+    peers = peer_dims(family)
+    points = family.coordinates()
+    by = [expert] if expert is not None else []
+    by += [c for d, c in enumerate(points) if d not in peers]
+    by += [points[d] for d in sorted(peers)]
+    places = np.zeros(family.task_count, dtype=np.int64)
+    if by:
+        places[np.lexsort(by[::-1])] = np.arange(family.task_count)
+    return places
+
+
+class Segment(IntEnum):
+    """Parts of a program that follow each other, whatever the order within them."""
+
+    BEFORE = 0
+    """What dispatch waits for: building the route."""
+    LAYER = 1
+    """Puts, matrix tasks and what is between them."""
+    AFTER = 2
+    """Vector work that neither puts nor matrix tasks wait for: sums of copies, what is saved."""
+
+
 class FamilyGraph:
     """Which families wait for which. Families are numbers, in the order of the program."""
 
-    def __init__(self, families: Sequence[TasksOp], dependences: Sequence[DependenceOp]) -> None:
+    def __init__(self, families: Sequence[TasksOp], pairs: Iterable[tuple[str, str]]) -> None:
+        """`pairs` are names of families, the second of which waits for the first."""
         numbers = {f.sym_name.data: i for i, f in enumerate(families)}
+        self.families = families
         self.before: list[set[int]] = [set() for _ in families]
         """The families that one waits for itself."""
         self.after: list[set[int]] = [set() for _ in families]
-        for d in dependences:
-            first = numbers[d.producer.root_reference.data]
-            second = numbers[d.consumer.root_reference.data]
-            self.before[second].add(first)
-            self.after[first].add(second)
+        for first, second in pairs:
+            self.before[numbers[second]].add(numbers[first])
+            self.after[numbers[first]].add(numbers[second])
+
+    @classmethod
+    def of_dependences(
+        cls, families: Sequence[TasksOp], dependences: Sequence[DependenceOp]
+    ) -> FamilyGraph:
+        """The graph of a tile program."""
+        pairs = [
+            (d.producer.root_reference.data, d.consumer.root_reference.data) for d in dependences
+        ]
+        return cls(families, pairs)
+
+    @classmethod
+    def of_queues(cls, program: queue.ProgramOp) -> FamilyGraph:
+        """The graph of a queue program."""
+        pairs = [
+            (signal.family_name, wait.family_name)
+            for signal in queue.signals_of(program)
+            for wait in queue.waits_of(program)
+            if signal.event_name == wait.event_name
+        ]
+        return cls(list(families_of(program).values()), pairs)
+
+    def segments(self) -> list[Segment]:
+        """The part of the program that each family belongs to."""
+        before = self.upstream({i for i, f in enumerate(self.families) if is_dispatch(f)})
+        inside = {i for i, f in enumerate(self.families) if f.core.data == "aic" or is_put(f)}
+        inside |= self.upstream(inside)
+        return [
+            Segment.BEFORE if i in before else Segment.LAYER if i in inside else Segment.AFTER
+            for i in range(len(self.families))
+        ]
 
     def depths(self) -> list[int]:
         """Dependences on the longest chain that ends at each family.

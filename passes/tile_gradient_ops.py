@@ -28,20 +28,21 @@ D0, D1, D2 = (AffineExpr.dimension(i) for i in range(3))
 
 
 def sum_copies_tasks(op: moe.SumCopiesOp, tiling: Tiling) -> None:
-    """One task for each part of the tokens."""
+    """One task for each part of the tokens and block of columns."""
     route = tiling.routes[op.route]
     tokens = TokenRows(D0, tiling.partition.token_chunks)
+    cols, grid = tiling.return_blocks(moe.tensor_type(op.out).get_shape()[-1], D1)
     tiling.tasks(
         TasksOp(
             tiling.fresh("sum_copies"),
-            [("b", tokens.count)],
+            [("b", tokens.count), *grid],
             "aiv",
             "sum_copies",
             [
-                Region(tiling.place(op.back), (WHOLE, WHOLE)),
+                Region(tiling.place(op.back), (WHOLE, cols)),
                 Region(route.position, (tokens, WHOLE)),
             ],
-            [Region(tiling.result(op.out, "sum"), (tokens, WHOLE))],
+            [Region(tiling.result(op.out, "sum"), (tokens, cols))],
             route=route.route,
         )
     )

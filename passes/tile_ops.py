@@ -130,7 +130,7 @@ def route_tasks(op: comm.RouteOp, tiling: Tiling) -> None:
 
 
 def put_tasks(op: comm.PutOp, tiling: Tiling) -> None:
-    """One put for each peer, expert and part of the rows."""
+    """One put for each peer, expert and part of the rows, and block of columns on the way back."""
     route = tiling.routes[op.route]
     local, ranks = route.type.local_experts, tiling.ranks
     chunk = tiling.put_chunk(route.type, D2)
@@ -155,14 +155,15 @@ def put_tasks(op: comm.PutOp, tiling: Tiling) -> None:
             )
         )
     else:
+        cols, grid = tiling.return_blocks(moe.tensor_type(op.x).get_shape()[-1], D3)
         tiling.tasks(
             TasksOp(
                 tiling.fresh("return"),
-                [("e", local), ("s", ranks), ("c", parts)],
+                [("e", local), ("s", ranks), ("c", parts), *grid],
                 "aiv",
                 "copy_rows",
-                [Region(source, (GroupedRows(D0, D1, ranks, chunk), WHOLE))],
-                [Region(target, (SentRows(RANK * local + D0, chunk), WHOLE), peer=D1)],
+                [Region(source, (GroupedRows(D0, D1, ranks, chunk), cols))],
+                [Region(target, (SentRows(RANK * local + D0, chunk), cols), peer=D1)],
                 route=route.route,
             )
         )
@@ -266,22 +267,23 @@ class SwigluTiling(RowwiseTilingTrait):
 
 
 def weighted_sum_tasks(op: moe.WeightedSumOp, tiling: Tiling) -> None:
-    """One task for each part of the tokens."""
+    """One task for each part of the tokens and block of columns."""
     route = tiling.routes[op.route]
     parts = tiling.partition.token_chunks
     tokens = TokenRows(D0, parts)
+    cols, grid = tiling.return_blocks(moe.tensor_type(op.out).get_shape()[-1], D1)
     tiling.tasks(
         TasksOp(
             tiling.fresh("weighted_sum"),
-            [("b", parts)],
+            [("b", parts), *grid],
             "aiv",
             "weighted_sum",
             [
-                Region(tiling.place(op.back), (WHOLE, WHOLE)),
+                Region(tiling.place(op.back), (WHOLE, cols)),
                 Region(route.position, (tokens, WHOLE)),
                 Region(tiling.place(op.gate), (tokens, WHOLE)),
             ],
-            [Region(tiling.result(op.out, "out"), (tokens, WHOLE))],
+            [Region(tiling.result(op.out, "out"), (tokens, cols))],
             route=route.route,
         )
     )

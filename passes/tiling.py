@@ -20,7 +20,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from hpmoe_ir.dialects.moe import tensor_type
 from hpmoe_ir.dialects.placement import AnyTensor, RouteType, RowsAttr
-from hpmoe_ir.dialects.region import Chunk, GroupedRows, Region, Selector, Whole
+from hpmoe_ir.dialects.region import Block, Chunk, GroupedRows, Region, Selector, Whole
 from hpmoe_ir.dialects.tile import BufferOp, TasksOp
 from hpmoe_ir.dialects.tile_types import BufferType
 from hpmoe_ir.machine import Machine
@@ -43,8 +43,12 @@ class Partition:
     """Columns of a matrix task; 0: chosen for each product."""
     put_rows: int
     """Most rows of a put; 0: as many as `put_chunks` makes it."""
+    return_cols: int
+    """Columns of a put on the way back, and of a sum over a token's copies; 0: all."""
     vector_rows: int
     """Most rows of a vector task on an expert's rows; 0: as many as `row_chunks` makes it."""
+    vector_chunks: int
+    """Equal parts of the rows of an expert and group for vector tasks; 0: as `row_chunks` says."""
     matrix_shares: int
     """Matrix tasks that share a product of an expert and group, block by block; 0: they have
     columns and chunks of rows."""
@@ -148,7 +152,8 @@ class Tiling:
 
     def vector_rows(self, route: RouteType) -> GroupedRows:
         """The rows of one point of `vector_grid`, coordinates 0, 1 and 2."""
-        align = self.partition.vector_rows or self.partition.matmul.m
+        part = self.partition
+        align = 1 if part.vector_chunks else part.vector_rows or part.matmul.m
         return self._rows(self._vector_chunks(route), align)
 
     def put_chunk(self, route: RouteType, index: AffineExpr) -> Chunk:
@@ -159,9 +164,18 @@ class Tiling:
         chunks = -(-most // rows) if rows else self.partition.put_chunks
         return Chunk(index, chunks, rows or self.partition.matmul.m) if chunks > 1 else Chunk()
 
+    def return_blocks(
+        self, width: int, index: AffineExpr
+    ) -> tuple[Selector, list[tuple[str, int]]]:
+        """Block `index` of the columns that go back, and the grid of these blocks if there are."""
+        cols = self.partition.return_cols
+        if not cols or cols >= width:
+            return Whole(), []
+        return Block(index, cols), [("n", -(-width // cols))]
+
     def _vector_chunks(self, route: RouteType) -> int:
         if not self.partition.vector_rows:
-            return self.partition.row_chunks
+            return self.partition.vector_chunks or self.partition.row_chunks
         sources = -(-self.ranks // self.partition.source_groups)
         most = min(sources * route.tokens.data, route.rows.data)
         return -(-most // self.partition.vector_rows)

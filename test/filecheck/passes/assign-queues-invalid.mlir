@@ -1,7 +1,7 @@
 // RUN: REJECTED hpmoe-opt %s -p 'assign-queues{policy=depthfirst}' | filecheck %s --match-full-lines --check-prefix=POLICY
 // RUN: REJECTED hpmoe-opt %s -p 'assign-queues{policy=random}' | filecheck %s --match-full-lines --check-prefix=NO-POLICY
 // RUN: REJECTED hpmoe-opt %s -p 'assign-queues{ahead=-1}' | filecheck %s --match-full-lines --check-prefix=AHEAD
-// RUN: REJECTED hpmoe-opt %s -p 'assign-queues{wave=0}' | filecheck %s --match-full-lines --check-prefix=WAVE
+// RUN: REJECTED hpmoe-opt %s -p 'assign-queues{wave=-1}' | filecheck %s --match-full-lines --check-prefix=WAVE
 // RUN: REJECTED hpmoe-opt %s -p 'assign-queues{vector_cores=two}' | filecheck %s --match-full-lines --check-prefix=VECTOR
 // RUN: REJECTED hpmoe-opt %s -p 'assign-queues{machine="ascend-a5"}' | filecheck %s --match-full-lines --check-prefix=MACHINE
 // RUN: REJECTED hpmoe-opt %s -p assign-queues | filecheck %s --match-full-lines --check-prefix=DEPENDENCES
@@ -12,10 +12,10 @@
 // RUN: REJECTED hpmoe-opt %S/inputs/layer.mlir -p assign-queues | filecheck %s --match-full-lines --check-prefix=LEVEL
 
 // Options with values that do not exist.
-// POLICY: assign-queues-invalid.mlir: error: assign-queues: option policy: expected one of depth-first, operator-order, published, found 'depthfirst'; did you mean 'depth-first'?
-// NO-POLICY: assign-queues-invalid.mlir: error: assign-queues: option policy: expected one of depth-first, operator-order, published, found 'random'
+// POLICY: assign-queues-invalid.mlir: error: assign-queues: option policy: expected one of arrival, depth-first, operator-order, published, serial, waves, found 'depthfirst'; did you mean 'depth-first'?
+// NO-POLICY: assign-queues-invalid.mlir: error: assign-queues: option policy: expected one of arrival, depth-first, operator-order, published, serial, waves, found 'random'
 // AHEAD: assign-queues-invalid.mlir: error: assign-queues: option ahead: expected 0 or more experts, found -1
-// WAVE: assign-queues-invalid.mlir: error: assign-queues: option wave: expected 1 or more experts, found 0
+// WAVE: assign-queues-invalid.mlir: error: assign-queues: option wave: expected 0 or more experts, found -1
 // VECTOR: error: pass 'assign-queues': option 'vector_cores': expected both or one, found two
 // MACHINE: assign-queues-invalid.mlir: error: assign-queues: option machine: unknown machine 'ascend-a5'; known: ascend-a2, ascend-a3; did you mean 'ascend-a3'?
 

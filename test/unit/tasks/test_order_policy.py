@@ -46,7 +46,7 @@ def places(families: list[TasksOp], keys: Keys) -> dict[tuple[str, int], int]:
     return {names[i]: n for n, i in enumerate(sorted(range(len(rows)), key=rows.__getitem__))}
 
 
-ALWAYS_RIGHT = ("operator-order", "published")
+ALWAYS_RIGHT = ("operator-order", "published", "serial")
 """Policies whose orders are right for any program whose families are in a right order."""
 
 

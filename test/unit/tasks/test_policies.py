@@ -1,0 +1,161 @@
+"""Every policy on layers of random sizes, cut at random: its queues are proved right, and each
+does what it is for.
+"""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK, ProgramOp, orders_of
+from hpmoe_ir.dialects.region import format_region
+from hpmoe_ir.dialects.tile import families_of
+from hpmoe_ir.frontends.build_layer import layer_module
+from hpmoe_ir.frontends.presets import preset_layer
+from hpmoe_ir.layer import LayerConfig
+from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
+from hpmoe_ir.passes.known_policies import POLICIES
+from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.serial_stages import serial_stages
+from hpmoe_ir.source import make_context
+
+SEEDS = range(8)
+TWO_CORES = Path(__file__).parents[2] / "filecheck" / "passes" / "inputs" / "two-cores.toml"
+
+
+def lowered(
+    config: LayerConfig, lowering: LowerMoePass, recompute: tuple[str, ...] = ()
+) -> list[ProgramOp]:
+    """The queue programs of both directions; lower-moe ends with a proof that they are right."""
+    ctx, module = make_context(), layer_module(config)
+    DeriveBackwardPass(recompute=recompute).apply(ctx, module)
+    lowering.apply(ctx, module)
+    return [op for op in module.ops if isinstance(op, ProgramOp)]
+
+
+def order(program: ProgramOp, core: str) -> list[tuple[str, int]]:
+    """The tasks of one kind of core, first those at the heads of the queues, and so on."""
+    queues = orders_of(program)[core]
+    slots, first = queues.slot_values, queues.first_slots
+    place = np.arange(len(slots)) - np.repeat(first[:-1], np.diff(first))
+    names = queues.family_names
+    by_place = slots[np.argsort(place, kind="stable")].tolist()
+    return [(names[slot >> POINT_BITS], slot & POINT_MASK) for slot in by_place]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_orders_are_right_for_any_layer_and_tiling(seed: int, policy: str):
+    draw = random.Random(seed)
+    ranks = draw.choice([1, 2, 3, 4, 8])
+    config = preset_layer("deepseek-v3-tiny").with_sizes(
+        ranks=ranks,
+        experts=ranks * draw.choice([1, 2, 5]),
+        top_k=1,
+        tokens=draw.choice([1, 33, 200]),
+    )
+    shares = draw.choice([0, 0, 3])
+    lowering = LowerMoePass(
+        source_groups=draw.choice([g for g in (1, 2, ranks) if ranks % g == 0]),
+        row_chunks=draw.choice([1, 3]),
+        put_rows=draw.choice([0, 16]),
+        return_cols=draw.choice([0, 48]),
+        vector_rows=draw.choice([0, 32]),
+        matrix_shares=shares,
+        task_cols=0 if shares else draw.choice([0, 48]),
+        tile_m=16,
+        tile_n=32,
+        granularity=draw.choice(["part", "expert"]),
+        elide=draw.choice([True, False]),
+        policy=policy,
+        ahead=draw.randrange(4),
+        wave=draw.randrange(4),
+        rotate=draw.choice([True, False]),
+        rotate_sources=draw.choice([True, False]),
+        vector_cores=draw.choice(["both", "one"]),
+    )
+    lowered(config, lowering, draw.choice([(), ("swiglu",), ("up",), ("dispatch", "up")]))
+
+
+def small(policy: str, **options: object) -> list[ProgramOp]:
+    config = preset_layer("deepseek-v3-tiny").with_sizes(ranks=4, experts=16, tokens=64)
+    changed = {"machine": str(TWO_CORES), "tile_m": 16, "tile_n": 32, "task_cols": 32, **options}
+    return lowered(config, LowerMoePass(policy=policy, **changed))  # pyright: ignore[reportArgumentType]
+
+
+def stages_fall(program: ProgramOp) -> bool:
+    """Whether a queue of the program goes back to an earlier stage."""
+    stages = serial_stages(program)
+    for queues in orders_of(program).values():
+        numbers = np.array([stages.stage[n] for n in queues.family_names])
+        stage = numbers[queues.slot_values >> POINT_BITS]
+        if any((np.diff(stage[a:b]) < 0).any() for a, b in pairwise(queues.first_slots.tolist())):
+            return True
+    return False
+
+
+def test_stages_of_serial_follow_each_other():
+    """In every queue; those of another policy mix them."""
+    assert not any(stages_fall(program) for program in small("serial"))
+    assert all(stages_fall(program) for program in small("depth-first"))
+
+
+def test_stages_of_serial_that_communicate():
+    forward, backward = (serial_stages(p) for p in small("serial"))
+    putting = {"exchange", "dispatch", "return"}
+    for stages in (forward, backward):
+        found = {f for f, number in stages.stage.items() if stages.communicates[number]}
+        assert found == putting
+    assert forward.stage["weighted_sum"] == forward.stage["save_recv"]
+    names = ["dispatch", "matmul", "weight_gradient", "swiglu_grad", "matmul_1", "return"]
+    numbers = [backward.stage[n] for n in names]
+    assert numbers == sorted(set(numbers))
+
+
+def test_waves_alternate_the_products():
+    """All of the first product of two experts, all of the second, then the next two."""
+    forward, backward = small("waves", wave=2)
+    families = families_of(forward)
+    of_expert = families["matmul"].task_count // 4
+    tasks = [(name, point // of_expert) for name, point in order(forward, "aic")]
+    runs = [name for i, (name, _) in enumerate(tasks) if i == 0 or tasks[i - 1][0] != name]
+    assert runs == ["matmul", "matmul_1", "matmul", "matmul_1"]
+    first = [expert for name, expert in tasks if name == "matmul"]
+    assert set(first[: 2 * of_expert]) == {0, 1}
+    names = [name for name, _ in order(backward, "aic")]
+    runs = [name for i, name in enumerate(names) if i == 0 or names[i - 1] != name]
+    wave = ["matmul", "matmul_1", "weight_gradient", "weight_gradient_1"]
+    assert runs == wave + wave
+
+
+def test_arrival_takes_own_rows_first_and_columns_last():
+    forward, _ = small("arrival", rotate_sources=True, source_groups=4, return_cols=32)
+    families = families_of(forward)
+    extents = families["matmul"].extents
+    groups = [
+        int(np.unravel_index(point, extents)[1])
+        for name, point in order(forward, "aic")
+        if name == "matmul"
+    ]
+    assert groups == sorted(groups)
+    read = format_region(families["matmul"].read_regions[0], families["matmul"].dim_names)
+    assert "grouped(e, (rank + g * 3) mod 4 of 4)" in read
+    for family, core in (("matmul_1", "aic"), ("return", "aiv")):
+        extents = families[family].extents
+        columns = [
+            int(np.unravel_index(point, extents)[3])
+            for name, point in order(forward, core)
+            if name == family
+        ]
+        assert max(columns) > 1
+        assert columns == sorted(columns)
+    peers = [
+        int(np.unravel_index(point, families["dispatch"].extents)[0])
+        for name, point in order(forward, "aiv")
+        if name == "dispatch"
+    ]
+    assert peers == sorted(peers)
