@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from hpmoe_ir.output import write_file, write_files
 
 
 @contextmanager
-def full_disk(most: int) -> Iterator[None]:
+def full_disk(most: int) -> Generator[None]:
     """No file may become longer than `most` bytes."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
