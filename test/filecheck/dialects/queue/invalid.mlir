@@ -12,6 +12,12 @@ queue.program @p ranks 0 machine "ascend-a3" {
 
 // -----
 
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: queue.program: poll_aiv: expected 1 to 2147483647 ticks, found 0
+queue.program @p ranks 1 machine "ascend-a3" poll_aiv 0 {
+}
+
+// -----
+
 // CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: queue.event: extents of the events must be positive, found [0]
 queue.event @e (0) count 1
 
