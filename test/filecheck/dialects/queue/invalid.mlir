@@ -329,3 +329,11 @@ queue.program @p ranks 2 machine "ascend-a3" {
     [] times 16385
   }
 }
+
+// -----
+
+// A kind of core that no chip has.
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 2]]:3: error: queue.order: expected the kind of core to be aic or aiv, found s
+queue.program @p ranks 2 machine "ascend-a3" {
+  "queue.order"() <{core = "s", families = [], first = array<i32: 0, 0>, slots = array<i32>}> : () -> ()
+}
