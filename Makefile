@@ -12,7 +12,7 @@ SEED ?= 0
 CXX_FILES = $(shell git ls-files '*.h' '*.cpp')
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint types format-cxx lit pytest fuzz-text format clean
+.PHONY: help venv demo test lint types format-cxx lit pytest fuzz-text mutants format clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -50,6 +50,9 @@ format: $(STAMP) ## rewrite Python and C++ in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(if $(CXX_FILES),$(BIN)/clang-format -i $(CXX_FILES))
+
+mutants: $(STAMP) ## break compiled programs, record who notices in docs/mutants.md
+	PATH=$(BIN):$$PATH PYTHONPATH=test $(BIN)/python -m mutants --jobs $(JOBS)
 
 clean: ## remove .venv and build products
 	rm -rf $(VENV) build dist *.egg-info demo-output

@@ -86,7 +86,14 @@ class TaskBody:
 
     def constant(self, value: int, what: str) -> str:
         """C++ for a number that comes from a shape, named `what` among the family's numbers."""
-        return self.sizes.word(f"{self.prefix}{what}", value)
+        name = f"{self.prefix}{what}"
+        known = self.sizes.values.get(name, value)
+        if known != value:
+            raise LoweringError(
+                f"target ascendc: @{self.family.sym_name.data}: regions of one family cut rows and "
+                f"columns in the same way: {what} is {known} in one and {value} in another"
+            )
+        return self.sizes.word(name, value)
 
     def index(self, expr: AffineExpr) -> str:
         """C++ for an index expression; all of its values are non-negative."""

@@ -200,3 +200,24 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
     [] times 47
   }
 }
+
+// -----
+
+// A family cuts the same rows in two ways.
+// CHECK-NEXT: ascendc-invalid.mlir: error: target ascendc: @t: regions of one family cut rows and columns in the same way: Groups is 1 in one and 2 in another
+queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
+  tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.buffer @a workspace at 512 : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @b workspace at 3072 : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.tasks @t (g) in (2) on aiv
+    kernel "copy_rows" using @route
+    reads @a[grouped(0, g of 2), :]
+    writes @b[grouped(0, 0 of 1), :]
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aiv {
+    [@t[0, 1]],
+    [] times 47
+  }
+}

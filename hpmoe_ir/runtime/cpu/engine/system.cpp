@@ -1,6 +1,4 @@
 // Who and where a core is; start-up, markers, peers.
-#include "clock.h"
-#include "counters.h"
 #include "engine.h"
 #include "order.h"
 #include "timing.h"
@@ -14,7 +12,7 @@ int64_t SubBlockIndex() { return TheEngine().current->sub; }
 int64_t SubBlockCount() { return IsAic() ? 1 : 2; }
 int Rank() { return TheEngine().current->rank; }
 int Ranks() { return TheEngine().ranks; }
-int64_t Cycle(Where where) { return timing ? timed::Cycle() : ReadClock(where); }
+int64_t Cycle() { return timing ? timed::Cycle() : static_cast<int64_t>(TheEngine().steps); }
 
 void InitCore(Where where) {
   Core& core = Enter("InitSocState", PIPE_S, where, {});
@@ -31,8 +29,7 @@ void Mark(uint32_t value) {
 }
 
 void Trap(Where where) {
-  Core& core = Enter("Trap", PIPE_S, where, {});
-  CheckGivenUp(core, where);
+  Enter("Trap", PIPE_S, where, {});
   Fail("trap", "the kernel called Trap", where);
 }
 

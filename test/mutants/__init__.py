@@ -1,0 +1,1 @@
+"""Mutation testing: compiled programs broken on purpose, and who notices."""

@@ -1,0 +1,106 @@
+"""Asks one watcher after the other about a mutant."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+from xdsl.utils.exceptions import DiagnosticException, VerifyException
+
+from hpmoe_ir.diagnostics import one_line
+from hpmoe_ir.dialects.queue import ProgramOp
+from hpmoe_ir.execution import DEVICE_INCLUDE, kernel_entry, run_program
+from hpmoe_ir.lowering.ascendc import device_source
+from hpmoe_ir.lowering.program import lowered_program
+from hpmoe_ir.lowering.task_table import task_table
+from hpmoe_ir.passes.verify_queues import verify_queues
+from hpmoe_ir.runtime.cpu_build import CompileError, build, cache_dir
+from hpmoe_ir.runtime.cpu_model import DeviceFault
+from mutants.mutant import Change, Code, Notice, Outcome, Watcher
+from mutants.needed_order import Needs, find_needs
+from mutants.starts import LAUNCHES, Program, program_op
+from mutants.task_graph import TaskGraph, build_graph, certain_orders
+
+SEEDS = 20
+"""Orders of the cores in which a mutant is run that nothing has noticed yet."""
+
+REFUSED_SEEDS = 3
+"""The same for what `verify-queues` refuses: would the detectors have noticed it too?"""
+
+
+def judge_change(start: Program, id: str, change: Change, seeds: int = SEEDS) -> Outcome:
+    """What becomes of a change of the queue program."""
+    module = start.module.clone()
+    program = program_op(module)
+    change.apply(program)
+    try:
+        module.verify()
+    except (VerifyException, DiagnosticException) as e:
+        return Outcome(id, change.what, _refused(Watcher.OPS, e), None)
+    harm = find_harm(program)
+    static = None
+    try:
+        verify_queues(program)
+    except DiagnosticException as e:
+        static = _refused(Watcher.QUEUES, e)
+    try:
+        lowered = lowered_program(module, "ascendc")
+        code = Code(lowered, device_source(lowered), task_table(lowered), DEVICE_INCLUDE)
+    except DiagnosticException as e:
+        return Outcome(id, change.what, static or _refused(Watcher.LOWERING, e), None, harm)
+    few = REFUSED_SEEDS if static else seeds
+    return Outcome(id, change.what, static, run_code(start, code, few), harm)
+
+
+def _refused(watcher: Watcher, error: Exception) -> Notice:
+    return Notice(watcher, "", one_line(str(error)))
+
+
+def run_code(start: Program, code: Code, seeds: int = SEEDS) -> Notice:
+    """Runs the code in several orders, until something is wrong.
+
+    Every other order with weak memory: what is written becomes visible late, and in any order.
+    """
+    directory = cache_dir() / "sources"
+    directory.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.sha256(code.source.encode()).hexdigest()[:16]
+    path = directory / f"{code.program.name}-{digest}.cpp"
+    path.write_text(code.source)
+    try:
+        executable = build(path, kernel_entry(code.program), [code.include])
+    except CompileError as e:
+        return Notice(Watcher.LOWERING, "compiler", one_line(str(e)))
+    for seed in range(seeds):
+        try:
+            memory = "weak" if seed % 2 else "strong"
+            found = run_program(
+                code.program, executable, code.table, start.inputs, seed, memory=memory
+            )
+        except DeviceFault as e:
+            return Notice(Watcher.DETECTOR, e.kind, e.message, seed)
+        for launch, (by_rank, expected) in enumerate(zip(found, start.expected, strict=True), 1):
+            for rank, (one, other) in enumerate(zip(by_rank, expected, strict=True)):
+                for name, value in other.items():
+                    if one[name].tobytes() != value.tobytes():
+                        what = f"@{name} of launch {launch} on rank {rank}"
+                        return Notice(Watcher.RESULT, "", what, seed)
+    return Notice(Watcher.NOBODY)
+
+
+def find_harm(program: ProgramOp) -> str:
+    """The first thing that can go wrong in some run and routing; empty where nothing can."""
+    graph = build_graph(program, LAUNCHES)
+    needs = find_needs(program, graph)
+    return next(harms(program, graph, needs), "")
+
+
+def harms(program: ProgramOp, graph: TaskGraph, needs: Needs) -> Iterator[str]:
+    """All that can go wrong, the worst first."""
+    orders = certain_orders(graph)
+    names = [f"{graph.tasks[n]}" for n in orders.stuck if n < len(graph.tasks)]
+    if orders.stuck:
+        yield f"{names[0] if names else 'a launch'} never begins"
+    yield from needs.wrong
+    for first, second in zip(needs.first, needs.second, strict=True):
+        if not orders.after[first, second]:
+            yield f"{graph.tasks[first]} is not before {graph.tasks[second]}"

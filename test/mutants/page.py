@@ -1,0 +1,166 @@
+"""docs/mutants.md, made from the record."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from mutants.kinds import IR_KINDS, LAYERS, TABLE_KINDS, kind_name
+from mutants.mutant import Watcher
+from mutants.record import Record
+from mutants.source_mutants import MEANINGS
+from mutants.starts import DIRECTIONS, POLICIES, RANKS
+
+PAGE = Path(__file__).parents[2] / "docs" / "mutants.md"
+
+WITHOUT_RESULTS = (Watcher.OPS, Watcher.QUEUES, Watcher.LOWERING, Watcher.DETECTOR)
+"""Who notices without comparing results."""
+
+INTRODUCTION = """\
+# Mutants: who notices a broken program
+
+A watcher that never barks may be asleep. So compiled programs are broken in systematic ways, one \
+change at a time, and it is recorded who notices first: the verifiers of the ops, `verify-queues` \
+([checking.md](checking.md)), the lowering to code, a detector of the CPU model \
+([cpu-model.md](cpu-model.md)), the comparison of results with those of the right program, or \
+nobody. `make mutants` writes this page; CI repeats a sample and compares.
+
+The right programs are layers with two experts a rank on a chip with two matrix and four vector \
+cores: {directions} on {ranks} ranks, {policies}. Each program gives up to two mutants of each \
+kind, chosen by a fixed seed; those of the task table come from the `depth-first` programs; each \
+change of a device header runs in up to five programs. A mutant that nothing refuses runs in 20 \
+orders of the cores, three launches each, until something is wrong.
+
+```
+make mutants                                                # all of it
+cd test && python -m mutants forward/4/depth-first:drop-wait:3    # one, with what is said
+```
+"""
+
+ORACLE = """\
+## verify-queues against an oracle
+
+For each mutant of the IR a second judge says what can go wrong. It knows no families and no \
+classes: it lists the tasks of all ranks in three launches, compares the regions of each two, and \
+finds which tasks can never begin as long as one other does not end; exactly those are ordered \
+after it (`test/mutants/task_graph.py`, `needed_order.py`). Nothing harmful may be accepted. What \
+is refused although it is harmless, the counts of an event that nobody needs, say, is a mistake \
+that happens to change nothing.
+"""
+
+
+def _row(cells: Sequence[object]) -> str:
+    return "| " + " | ".join(str(c) if c != 0 else "" for c in cells) + " |"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    lines = [_row(head), "| --- |" + " --: |" * (len(head) - 1), *map(_row, rows)]
+    return "\n".join(lines) + "\n"
+
+
+def _meaning(kind: str) -> str:
+    for known in (*IR_KINDS, *TABLE_KINDS):
+        if kind_name(known) == kind:
+            return (known.__doc__ or "").splitlines()[0]
+    return MEANINGS[kind]
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else "-"
+
+
+def _summary(records: Sequence[Record]) -> str:
+    rows: list[list[object]] = []
+    for name, own in [(n, [r for r in records if r.layer == n]) for n in LAYERS] + [
+        ("all", list(records))
+    ]:
+        count = Counter(r.watcher for r in own)
+        without = sum(count[w] for w in WITHOUT_RESULTS)
+        changed = without + count[Watcher.RESULT] + sum(r.open for r in own)
+        rows.append(
+            [name, len(own), *(count[w] for w in Watcher), _percent(without, changed)]
+        )  # fmt: skip
+    head = ["broken", "mutants", *(w.value for w in Watcher), "noticed without results"]
+    return _table(head, rows)
+
+
+def _kinds(records: Sequence[Record]) -> str:
+    parts: list[str] = []
+    for layer in LAYERS:
+        own = [r for r in records if r.layer == layer]
+        rows: list[list[object]] = []
+        for kind in dict.fromkeys(r.kind for r in own):
+            of_kind = [r for r in own if r.kind == kind]
+            count = Counter(r.watcher for r in of_kind)
+            name = f"`{kind}`: {_meaning(kind)}"
+            rows.append([name, len(of_kind), *(count[w] for w in Watcher)])
+        head = ["kind", "mutants", *(w.value for w in Watcher)]
+        parts.append(f"### {layer.capitalize().replace('ir', 'IR')}\n\n{_table(head, rows)}")
+    return "\n".join(parts)
+
+
+def _oracle(records: Sequence[Record]) -> str:
+    rows: list[list[object]] = []
+    for word, refused in (("refused", True), ("accepted", False)):
+        for oracle in ("harmful", "harmless"):
+            own = [
+                r
+                for r in records
+                if r.oracle == oracle and (r.watcher is Watcher.QUEUES) == refused
+            ]
+            runs = Counter(_shown(r.run) for r in own)
+            shown = [runs[k] for k in ("detector", "wrong result", "nothing", "-")]
+            rows.append([f"{word}, {oracle} by the oracle", len(own), *shown])
+    head = ["verify-queues", "mutants", "run: detector", "run: wrong result", "run: nothing"]
+    return _table([*head, "not run"], rows)
+
+
+def _shown(run: str) -> str:
+    return run if run in ("wrong result", "nothing", "-") else "detector"
+
+
+def _faults(records: Sequence[Record]) -> str:
+    count = Counter(r.run for r in records if _shown(r.run) == "detector")
+    return _table(["kind of fault", "mutants"], [[f"`{k}`", n] for k, n in count.most_common()])
+
+
+def _survivors(records: Sequence[Record]) -> str:
+    own = [r for r in records if r.watcher is Watcher.NOBODY]
+    lines: list[str] = []
+    for reason in sorted({r.reason for r in own}):
+        of_reason = [r for r in own if r.reason == reason]
+        if of_reason[0].layer == "queue IR":
+            kinds = Counter(r.kind for r in of_reason)
+            names = ", ".join(f"{n} `{k}`" for k, n in sorted(kinds.items()))
+        else:
+            names = ", ".join(f"`{r.id}`" for r in of_reason)
+        lines.append(f"- {reason or '**not explained**'}: {names}.")
+    return "\n".join(lines) + "\n"
+
+
+def page_text(records: Sequence[Record]) -> str:
+    """The text of the page."""
+    introduction = INTRODUCTION.format(
+        directions=" and ".join(DIRECTIONS),
+        ranks=", ".join(map(str, RANKS)),
+        policies="policies " + ", ".join(f"`{p}`" for p in POLICIES),
+    )
+    return "\n".join(
+        [
+            introduction,
+            "## Who notices\n",
+            _summary(records),
+            "The last column leaves out what nobody needs to notice, see [below](#survivors).\n",
+            ORACLE,
+            _oracle(records),
+            "## What the detectors say\n",
+            "Of every mutant that runs, also of those that `verify-queues` refuses before.\n",
+            _faults(records),
+            "## Kinds\n",
+            _kinds(records),
+            "## Survivors\n",
+            "Mutants that nobody notices, and why they are no mistakes.\n",
+            _survivors(records),
+        ]
+    )

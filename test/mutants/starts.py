@@ -1,0 +1,169 @@
+"""The right programs that mutants are made from: small layers, both directions, three policies."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from xdsl.dialects.builtin import ModuleOp
+
+from hpmoe_ir.compiler import CompiledKernel, compile_module
+from hpmoe_ir.dialects.queue import ProgramOp
+from hpmoe_ir.directions import backward_values, forward_values
+from hpmoe_ir.execution import RankInputs, Raw, build_program, run_program
+from hpmoe_ir.frontends.build_layer import FUNCTION, layer_module
+from hpmoe_ir.frontends.presets import preset_layer
+from hpmoe_ir.layer import LayerConfig
+from hpmoe_ir.machine import MACHINE_DIR
+from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
+from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.routing import parse_routing
+from hpmoe_ir.run_levels import rank_inputs, run_level
+from hpmoe_ir.runtime.cpu_build import cache_dir
+from hpmoe_ir.source import make_context
+from hpmoe_ir.values import make_values
+
+LAUNCHES = 3
+
+RANKS = (1, 2, 4, 8)
+DIRECTIONS = ("forward", "backward")
+
+SMALL_TILES: dict[str, object] = {"tile_m": 16, "tile_n": 16, "tile_k": 16}
+
+OPTIONS: dict[str, dict[str, object]] = {
+    "operator-order": {
+        "policy": "operator-order", "put_chunks": 2, "token_chunks": 2, "source_groups": 2,
+        **SMALL_TILES,
+    },
+    "depth-first": {
+        "policy": "depth-first", "token_chunks": 3, "task_cols": 16, "source_groups": 2,
+        **SMALL_TILES,
+    },
+    "published": {
+        "policy": "published", "vector_cores": "one", "granularity": "expert", "put_rows": 16,
+        "vector_rows": 16, "matrix_shares": 2, "source_groups": 1, **SMALL_TILES,
+    },
+    "wide": {},
+    "deep": {},
+}  # fmt: skip
+"""Options of `lower-moe`, by a name for the whole: three policies on small tiles with several tasks
+a product; and two layers so wide that each kernel turns its double buffers several times."""
+
+SIZES = {"wide": (32, 2048, 24), "deep": (16384, 16, 24)}
+"""Hidden size, expert width and tokens of a rank, where they are not small."""
+
+
+@cache
+def small_machine() -> Path:
+    """A chip with two matrix and four vector cores: queues are long, and every order counts."""
+    text = (MACHINE_DIR / "ascend-a3.toml").read_text()
+    text = re.sub(r'^name = ".*"', 'name = "small"', text, flags=re.MULTILINE)
+    text = re.sub(r"^(aic = .*?value = |aic = )24", r"\g<1>2", text, flags=re.MULTILINE)
+    text = re.sub(r"low = 20, high = 24, ", "", text)
+    path = cache_dir() / "machines" / "small.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.is_file() or path.read_text() != text:
+        path.write_text(text)
+    return path
+
+
+@dataclass(frozen=True)
+class Start:
+    """One right program."""
+
+    direction: str
+    ranks: int
+    policy: str
+
+    @property
+    def name(self) -> str:
+        """`forward/4/depth-first`, as the command takes it."""
+        return f"{self.direction}/{self.ranks}/{self.policy}"
+
+    @property
+    def config(self) -> LayerConfig:
+        """Two experts a rank, so that each expert gets rows from each rank."""
+        hidden, width, tokens = SIZES.get(self.policy, (32, 16, 24))
+        return preset_layer("deepseek-v3-tiny").with_sizes(
+            ranks=self.ranks,
+            experts=2 * self.ranks,
+            top_k=2,
+            hidden=hidden,
+            width=width,
+            tokens=tokens,
+        )
+
+    @property
+    def lowering(self) -> LowerMoePass:
+        """How the layer is compiled."""
+        options = dict(OPTIONS[self.policy])
+        if self.ranks == 1 and "source_groups" in options:
+            options["source_groups"] = 1
+        return LowerMoePass(machine=str(small_machine()), **options)  # pyright: ignore[reportArgumentType]
+
+    @property
+    def launches(self) -> int:
+        """Launches of a run: what has two copies is used again in the third."""
+        return 1 if self.policy in SIZES else LAUNCHES
+
+
+POLICIES = tuple(name for name in OPTIONS if name not in SIZES)
+STARTS = tuple(Start(d, r, p) for d in DIRECTIONS for r in RANKS for p in POLICIES)
+WIDE_STARTS = (
+    Start("forward", 2, "wide"),
+    Start("forward", 2, "deep"),
+    Start("backward", 2, "wide"),
+)
+HEADER_STARTS = (*(Start(d, 2, "depth-first") for d in DIRECTIONS), *WIDE_STARTS)
+"""What changed headers are run with, the quickest first."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A right program, what it is run on, and what it computes."""
+
+    start: Start
+    module: ModuleOp
+    kernel: CompiledKernel
+    inputs: list[list[RankInputs]]
+    """By launch and rank."""
+    expected: list[list[dict[str, Raw]]] = field(repr=False)
+    """Raw outputs by launch and rank: the same bits in every order of the cores."""
+
+    @property
+    def name(self) -> str:
+        """Name of the program in its module."""
+        return self.kernel.program.name
+
+
+@cache
+def compile_start(start: Start) -> Program:
+    """Compiles and runs a right program."""
+    compiled = compile_module(
+        make_context(), layer_module(start.config), start.lowering, backward=DeriveBackwardPass()
+    )
+    tokens = [start.config.tokens - 5 * (r % 2) for r in range(start.ranks)]
+    routing = parse_routing("uniform")
+    values = [make_values(start.config, tokens, routing, 7, n + 1) for n in range(start.launches)]
+    forward = [forward_values(v) for v in values]
+    name = FUNCTION
+    given = forward
+    if start.direction == "backward":
+        name = f"{FUNCTION}_backward"
+        kernel = compiled.kernels[FUNCTION]
+        executable = build_program(kernel.program, kernel.source)
+        results = run_level("code", compiled, FUNCTION, forward, 0, executable)
+        given = [backward_values(v, r) for v, r in zip(values, results, strict=True)]
+    kernel = compiled.kernels[name]
+    inputs = [[rank_inputs(kernel, by_name) for by_name in launch] for launch in given]
+    module = ModuleOp([kernel.program.op.clone()])
+    executable = build_program(kernel.program, kernel.source)
+    expected = run_program(kernel.program, executable, kernel.table, inputs)
+    return Program(start, module, kernel, inputs, expected)
+
+
+def program_op(module: ModuleOp) -> ProgramOp:
+    """The only queue program of a module."""
+    return next(op for op in module.ops if isinstance(op, ProgramOp))
