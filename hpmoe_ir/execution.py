@@ -31,6 +31,7 @@ from hpmoe_ir.runtime.cpu_model import (
     RankLaunch,
     execute,
 )
+from hpmoe_ir.runtime.task_records import Records
 
 Raw: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -80,13 +81,15 @@ def run_program(
     late: Sequence[int] = (),
     memory: MemoryModel = "strong",
     checks: bool = True,
+    trace: list[Records] | None = None,
 ) -> list[list[dict[str, Raw]]]:
     """Outputs of `launches[n][r]` in the same order: raw arrays by output buffer.
 
     `read_back` adds the bytes of the workspace or the windows as the launch left them. Token rows
     of an output are as many as the rank brings. Ranks in `late` go on only while no other can.
-    `memory`: when writes to global memory become visible. `checks`: the detectors of order. Raises
-    DeviceFault with the tasks' names where the run fails, ExecutionError where inputs do not fit.
+    `memory`: when writes to global memory become visible. `checks`: the detectors of order.
+    `trace`: a list to which the records of all tasks are added. Raises DeviceFault with the tasks'
+    names where the run fails, ExecutionError where inputs do not fit.
     """
     runs = [
         [_rank_launch(program, inputs, number) for inputs in launch]
@@ -108,6 +111,7 @@ def run_program(
             counters=event_counters(program),
             memory=memory,
             checks=checks,
+            trace=trace,
         )
     except DeviceFault as fault:
         raise name_tasks(program, fault) from None

@@ -14,7 +14,8 @@ from hpmoe_ir.execution import ExecutionError, Raw, kernel_entry, name_tasks
 from hpmoe_ir.lowering.program import LoweredProgram
 from hpmoe_ir.machine import Machine
 from hpmoe_ir.runtime.cpu_model import DeviceFault, RankLaunch
-from hpmoe_ir.runtime.cpu_timing import Counters, Records, StageList, execute_timed
+from hpmoe_ir.runtime.cpu_timing import CounterLines, StageList, execute_timed
+from hpmoe_ir.runtime.task_records import Records
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def simulate(
             },
             blocks=program.orders["aic"].core_count,
             machine=machine,
-            counters=Counters(
+            counters=CounterLines(
                 "windows", program.counters, program.event_count, machine.counter_line
             ),
             stages=None if stages is None else _stage_list(program, stages),

@@ -21,6 +21,7 @@ from hpmoe_ir.runtime.cpu_build import (
     KernelEntry,
     build,
 )
+from hpmoe_ir.runtime.task_records import TASK, Records, read_records
 
 __all__ = [
     "MEMORY_MODELS",
@@ -313,6 +314,7 @@ def execute(
     checks: bool = True,
     counters: Counters | None = None,
     memory: MemoryModel = "strong",
+    trace: list[Records] | None = None,
 ) -> list[list[dict[str, Bytes]]]:
     """Runs `launches[launch][rank]` and returns the outputs in the same order, as bytes.
 
@@ -325,6 +327,7 @@ def execute(
     steps: API calls, seconds: time, after which the run ends with a fault. checks: the detectors of
     order (kinds pipe, race, drain, line and stale, and those of uninitialised global memory).
     counters: event counters to watch. memory: when writes to global memory become visible.
+    trace: a list to which the records of all tasks are added, by rank and core, in their order.
     Raises DeviceFault; ValueError where names and sizes do not fit the entry.
     """
     persistent = persistent or {}
@@ -384,15 +387,17 @@ def execute(
                 job.line("read_back", name, outputs[name][0])
             results[-1].append(outputs)
 
-    data = run_job(executable, job, seconds, _read_results)
+    data, tasks = run_job(executable, job, seconds, _read_results)
+    if trace is not None:
+        trace.append(tasks)
     return [
         [{name: data[at : at + n].copy() for name, (at, n) in rank.items()} for rank in launch]
         for launch in results
     ]
 
 
-def _read_results(directory: Path) -> Bytes:
-    return np.fromfile(directory / "results.bin", np.uint8)
+def _read_results(directory: Path) -> tuple[Bytes, Records]:
+    return np.fromfile(directory / "results.bin", np.uint8), read_records(directory, TASK)
 
 
 def run_job(executable: Path, job: Job, seconds: int, read: Callable[[Path], T]) -> T:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -13,37 +12,7 @@ from hpmoe_ir.machine import Machine
 from hpmoe_ir.machine_rates import RATE_NAMES
 from hpmoe_ir.runtime.cpu_build import KernelEntry
 from hpmoe_ir.runtime.cpu_model import Job, RankLaunch, check_launch, run_job, write_machine
-
-Records: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-
-TASK = np.dtype(
-    [
-        ("rank", "<i4"),
-        ("core", "<i4"),
-        ("slot", "<u4"),
-        ("event", "<i4"),
-        ("turn", "<f8"),
-        ("ready", "<f8"),
-        ("start", "<f8"),
-        ("done", "<f8"),
-        ("end", "<f8"),
-        ("busy", "<f8"),
-    ]
-)
-"""One task, from one PrintTimeStamp to the next. Times are ns since the kernel's start.
-
-| field | meaning |
-| --- | --- |
-| rank, core | where it ran; AICs of the rank count from 0, AIVs from the number of AICs |
-| slot | what PrintTimeStamp was given: number of the family, then 24 bits of its grid point |
-| event | counter that was short the longest, -1 where none was |
-| turn | the core turned to the task |
-| ready | its last look at a counter was over; `turn` where it has none |
-| start | its body began; `end` where it has none |
-| done | its first signal left, all that it wrote being there; `end` where it has none |
-| end | the core was free again |
-| busy | ns in which the matrix unit, on an AIV the vector unit, worked |
-"""
+from hpmoe_ir.runtime.task_records import TASK, Records, read_records
 
 PIPES = ("s", "v", "m", "mte1", "mte2", "mte3", "all", "fix")
 RESOURCES = ("link_in", "link_out", "l2", "hbm")
@@ -59,7 +28,7 @@ TOTALS = np.dtype(
 
 
 @dataclass(frozen=True)
-class Counters:
+class CounterLines:
     """Where event counters are: `count` of them, `pitch` bytes apart, from byte `first` of the
     symmetric memory `memory`."""
 
@@ -90,7 +59,7 @@ def execute_timed(
     *,
     blocks: int,
     machine: Machine,
-    counters: Counters | None = None,
+    counters: CounterLines | None = None,
     stages: StageList | None = None,
     seconds: int = 600,
 ) -> tuple[Records, Records]:
@@ -137,8 +106,4 @@ def execute_timed(
 
 
 def _read_timeline(directory: Path) -> tuple[Records, Records]:
-    data = (directory / "timeline.bin").read_bytes()
-    count, ranks = (int(n) for n in np.frombuffer(data, "<u8", 2))
-    tasks = np.frombuffer(data, TASK, count, 16)
-    totals = np.frombuffer(data, TOTALS, ranks, 16 + count * TASK.itemsize)
-    return tasks, totals
+    return read_records(directory, TASK), read_records(directory, TOTALS)

@@ -10,7 +10,8 @@ import pytest
 
 from hpmoe_ir.machine import Machine, load_machine
 from hpmoe_ir.runtime.cpu_model import KernelEntry, RankLaunch
-from hpmoe_ir.runtime.cpu_timing import Counters, Records, execute_timed
+from hpmoe_ir.runtime.cpu_timing import CounterLines, execute_timed
+from hpmoe_ir.runtime.task_records import Records
 
 MACHINE = load_machine("ascend-a3")
 RATES = MACHINE.rates
@@ -48,7 +49,7 @@ def run(
         {"windows": size + 64},
         blocks=1,
         machine=machine,
-        counters=Counters("windows", 0, 1),
+        counters=CounterLines("windows", 0, 1),
         seconds=60,
     )
 

@@ -213,6 +213,6 @@ int main(int argc, char** argv) {
   const cpu_model::Job job = cpu_model::ReadJob(directory);
   cpu_model::InstallSignalHandlers(cpu_model::TheEngine().limits.seconds);
   cpu_model::RunJob(job);
-  if (cpu_model::timing) cpu_model::WriteTimeline(directory + "/timeline.bin");
+  cpu_model::WriteTimeline(directory + "/timeline.bin");
   return 0;
 }

@@ -1,6 +1,7 @@
 // Who and where a core is; start-up, markers, peers.
 #include "engine.h"
 #include "order.h"
+#include "timeline.h"
 #include "timing.h"
 
 namespace cpu_model {
@@ -21,8 +22,14 @@ void InitCore(Where where) {
 }
 
 void Mark(uint32_t value) {
-  if (timing) timed::Mark(value);
   Core& core = *TheEngine().current;
+  if (timing) {
+    timed::Mark(value);
+  } else {
+    const int number = core.aic ? core.index : TheEngine().blocks + core.index;
+    const double step = static_cast<double>(TheEngine().steps);
+    TheTimeline().tasks.push_back({core.rank, number, value, -1, step, 0, 0, 0, 0, 0, 0});
+  }
   ++core.effects;
   core.marker = value;
   if (Checking()) EndScalarOps(core);

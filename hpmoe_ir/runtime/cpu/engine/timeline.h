@@ -10,7 +10,8 @@
 
 namespace cpu_model {
 
-// One task; times in ns since the kernel's start.
+// One task; times in ns since the kernel's start. Of a run without clocks there is `turn` alone, in
+// API calls of all cores.
 struct TaskRecord {
   int32_t rank;
   int32_t core;   // AICs of the rank, then AIVs
@@ -22,8 +23,9 @@ struct TaskRecord {
   double done;    // the first signal left; end where there is none
   double end;     // the core was free again
   double busy;    // ns that the matrix unit, on an AIV the vector unit, worked
+  double alone;   // ns from its last look at a counter to `done`, if it shared nothing
 };
-static_assert(sizeof(TaskRecord) == 64, "as the reader expects");
+static_assert(sizeof(TaskRecord) == 72, "as the reader expects");
 
 struct RankTotals {
   double end = 0;                   // ns: the last core of the rank ended

@@ -116,7 +116,9 @@ static void Account(const Core& core, const Work& work) {
   for (const Use& use : work.uses) {
     TheTimeline().totals[use.rank].bytes[use.resource] += use.bytes;
   }
-  ClockOf(core).task.busy += work.profile->busy[core.aic ? PIPE_M : PIPE_V];
+  TaskRecord& task = ClockOf(core).task;
+  if (!ClockOf(core).signalled) task.alone += work.profile->ns[0];
+  task.busy += work.profile->busy[core.aic ? PIPE_M : PIPE_V];
 }
 
 void Meet(Core& core) {
@@ -125,6 +127,7 @@ void Meet(Core& core) {
   CoreClock& clock = ClockOf(core);
   if (recorder.empty()) {
     const double end = state.now + state.rates().Ns(recorder.scalar());
+    if (!clock.signalled) clock.task.alone += end - state.now;
     recorder.Clear();
     if (end == state.now) return;
     if (end < state.window_end && (state.events.empty() || state.events.top().time > end)) {

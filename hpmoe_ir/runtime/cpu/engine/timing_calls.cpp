@@ -102,6 +102,7 @@ uint64_t Read(uint64_t addr, uint32_t bytes, Where where) {
     }
     clock.looked = state.now;
     if (CounterAt(core, addr) >= 0) {
+      if (!clock.signalled) clock.task.alone = 0;
       clock.task.ready = state.now + state.rates().latency_poll * 1e9;
     }
   }
@@ -275,7 +276,7 @@ void Mark(uint32_t value) {
   EndTask(clock);
   if (!timing_job.stages.empty()) EnterStage(core, timing_job.stages[value >> 24]);
   const int number = core.aic ? core.index : TheEngine().blocks + core.index;
-  clock.task = {core.rank, number, value, -1, state.now, state.now, 0, 0, 0, 0};
+  clock.task = {core.rank, number, value, -1, state.now, state.now, 0, 0, 0, 0, 0};
   clock.in_task = true;
   clock.started = clock.signalled = false;
   clock.waited = 0;

@@ -1,0 +1,212 @@
+"""What no schedule of a program's tasks can beat on a machine, for one routing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from hpmoe_ir.dialects.index import evaluate_index
+from hpmoe_ir.dialects.placement import RouteType
+from hpmoe_ir.dialects.region import Block, GroupedRows, Region, SentRows, TokenRows
+from hpmoe_ir.dialects.tile import BufferOp, TasksOp, buffer_type, element_bytes
+from hpmoe_ir.execution import ExecutionError
+from hpmoe_ir.lowering.program import LoweredProgram
+from hpmoe_ir.passes.dependence import flat_events
+from hpmoe_ir.runtime.task_records import Records
+from hpmoe_ir.timing import RankIntegers, Timeline
+
+CUBE_MACS = 16 * 16 * 16
+"""Multiply-accumulates of 16-bit operands that a matrix core does in a cycle."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Lower bounds of the time of one launch, in us, each for the rank where it is largest."""
+
+    matrix_us: float
+    """Products of the routing's rows, at the peak of all matrix cores: no padding, no start."""
+    vector_us: float
+    """The busiest of the vector cores' pipes, evenly spread: what the tile kernels move and
+    compute there, at what a core gets alone."""
+    memory_us: float
+    """Inputs that are used and outputs, each moved once, at the bandwidth of memory."""
+    link_out_us: float
+    """Bytes sent to other ranks."""
+    link_in_us: float
+    """Bytes received from other ranks."""
+    chain_us: float
+    """The longest chain of tasks that wait for each other, each as fast as it is alone from the
+    look that finds its counters reached to its signal, with the signals' latencies in between."""
+
+    @property
+    def largest(self) -> str:
+        """Name of the largest bound, without its unit."""
+        name = max(fields(self), key=lambda field: getattr(self, field.name)).name
+        return name.removesuffix("_us")
+
+    @property
+    def bound_us(self) -> float:
+        """The largest bound."""
+        return max(getattr(self, field.name) for field in fields(self))
+
+
+@dataclass(frozen=True)
+class RoutedRows:
+    """Rows of one rank: its own tokens, what it sends, what it receives for each local expert."""
+
+    tokens: int
+    sent: int
+    received: np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+def routed_rows(program: LoweredProgram, ranks: Sequence[RankIntegers]) -> list[RoutedRows]:
+    """Rows of each rank under the routing in its inputs. Raises ExecutionError without one."""
+    routes = [t for b in program.buffers.values() if isinstance(t := b.content, RouteType)]
+    ids = [b.sym_name.data for b in program.arguments if _is_ids(b)]
+    if not routes or len(ids) != 1:
+        raise ExecutionError(f"@{program.name} has no route that its inputs decide")
+    experts = routes[0].experts.data
+    counts = [np.bincount(r.arrays[ids[0]].ravel(), minlength=experts) for r in ranks]
+    received = np.sum(counts, axis=0).reshape(program.ranks, -1)
+    return [
+        RoutedRows(inputs.tokens, int(inputs.arrays[ids[0]].size), received[rank])
+        for rank, inputs in enumerate(ranks)
+    ]
+
+
+def bounds(timeline: Timeline, ranks: Sequence[RankIntegers]) -> Bounds:
+    """Bounds for what a timed run was given: `ranks` are its inputs.
+
+    Products and memory follow from the program and the routing; the vector cores' work, the bytes
+    on the links and the times of lone tasks are those that the run counted, which do not depend on
+    the schedule. Raises ExecutionError where the inputs have no routing.
+    """
+    program, rates = timeline.program, timeline.machine.rates
+    rows = routed_rows(program, ranks)
+    totals = timeline.totals
+    aic, aiv = (program.orders[kind].core_count for kind in ("aic", "aiv"))
+    macs = max(_macs(program, rank) for rank in rows)
+    memory = max(_argument_bytes(program, rank) for rank in rows)
+    pipes = [float(totals[f"aiv_{pipe}"].max()) for pipe in ("v", "mte2", "mte3")]
+    return Bounds(
+        matrix_us=macs / (CUBE_MACS * aic * rates.clock_frequency) * 1e6,
+        vector_us=max(pipes) / aiv / 1000,
+        memory_us=memory / rates.shared_bandwidth_hbm * 1e6,
+        link_out_us=float(totals["link_out_bytes"].max()) / rates.shared_bandwidth_link_out * 1e6,
+        link_in_us=float(totals["link_in_bytes"].max()) / rates.shared_bandwidth_link_in * 1e6,
+        chain_us=longest_chain_us(timeline),
+    )
+
+
+def _is_ids(buffer: BufferOp) -> bool:
+    type = buffer_type(buffer)
+    return (
+        buffer.space.data == "input"
+        and type.rows.data == "tokens"
+        and str(type.element_type) == "i32"
+    )
+
+
+def _rows_of(region: Region, rows: RoutedRows) -> int | None:
+    """Rows of all tasks of a family together whose region this is."""
+    match region.rows:
+        case GroupedRows():
+            return int(rows.received.sum())
+        case SentRows():
+            return rows.sent
+        case TokenRows():
+            return rows.tokens
+        case _:
+            return None
+
+
+def _macs(program: LoweredProgram, rows: RoutedRows) -> int:
+    """Multiply-accumulates of all tasks, of valid rows and columns only."""
+    total = 0
+    for family in program.families.values():
+        regions = (*family.read_regions, *family.write_regions)
+        count = next((n for r in regions if (n := _rows_of(r, rows)) is not None), 1)
+        total += count * _row_macs(family, program.buffers)
+    return total
+
+
+def _row_macs(family: TasksOp, buffers: dict[str, BufferOp]) -> int:
+    """For one row, over all blocks of columns."""
+
+    def columns(region: Region) -> int:
+        content = buffers[region.buffer].content
+        if isinstance(content, RouteType):
+            return 1
+        selector = region.selectors[-1]
+        whole = isinstance(selector, Block) or region.rows is not selector
+        return content.dims[-1] if whole else 1
+
+    reads = [columns(region) for region in family.read_regions]
+    writes = [columns(region) for region in family.write_regions]
+    return family.find_kernel().cost(reads, writes, family.int_options).macs
+
+
+def _argument_bytes(program: LoweredProgram, rows: RoutedRows) -> float:
+    """Inputs and outputs of a rank; of weights, those of experts that have rows."""
+    total = 0.0
+    for buffer in program.arguments:
+        type = buffer_type(buffer)
+        size = float(np.prod(type.dims, dtype=np.float64)) * element_bytes(type.element_type)
+        count = {
+            "tokens": rows.tokens,
+            "sent": rows.sent,
+            "grouped": int(rows.received.sum()),
+        }.get(type.rows.data)
+        if count is not None:
+            size *= count / type.dims[0]
+        elif len(type.dims) == 3 and type.dims[0] == len(rows.received):
+            size *= np.count_nonzero(rows.received) / len(rows.received)
+        total += size
+    return total
+
+
+def longest_chain_us(timeline: Timeline) -> float:
+    """Time of the longest chain of tasks over all ranks, each as fast as it is alone.
+
+    Families come in an order that dependences agree with, so one pass over them is enough.
+    """
+    program, rates = timeline.program, timeline.machine.rates
+    known = {
+        name: np.zeros((program.ranks, event.event_count)) for name, event in program.events.items()
+    }
+    longest = 0.0
+    for name, family in program.families.items():
+        alone = _alone_us(timeline, timeline.family(name), family)
+        points, size = family.coordinates(), family.task_count
+        waits = [w for w in program.waits if w.family_name == name]
+        signals = [s for s in program.signals if s.family_name == name]
+        ends = np.zeros((program.ranks, size))
+        for rank in range(program.ranks):
+            start = np.zeros(size)
+            for wait in waits:
+                extents = program.events[wait.event_name].extents
+                flat = flat_events(wait.index_exprs, extents, points, rank, size)
+                start = np.maximum(start, known[wait.event_name][rank][flat])
+            ends[rank] = start + alone[rank]
+        longest = max(longest, float(ends.max(initial=0.0)))
+        for signal in signals:
+            extents = program.events[signal.event_name].extents
+            for rank in range(program.ranks):
+                flat = flat_events(signal.index_exprs, extents, points, rank, size)
+                owner = np.full(size, rank)
+                if signal.peer_expr is not None:
+                    owner = np.broadcast_to(evaluate_index(signal.peer_expr, points, rank), size)
+                latency = np.where(
+                    owner == rank, rates.latency_signal * 1e6, rates.latency_remote_signal * 1e6
+                )
+                np.maximum.at(known[signal.event_name], (owner, flat), ends[rank] + latency)
+    return longest
+
+
+def _alone_us(timeline: Timeline, tasks: Records, family: TasksOp) -> Records:
+    """Time of each task alone, by rank and grid point."""
+    alone = np.zeros((timeline.program.ranks, family.task_count))
+    alone[tasks["rank"], timeline.points(tasks)] = tasks["alone"] / 1000
+    return alone
