@@ -157,6 +157,11 @@ class OrderOp(IRDLOperation):
         printer.print_string("\n}")
 
     def verify_(self) -> None:
+        if self.core.data not in TasksOp.CORES:
+            raise VerifyException(
+                f"expected the kind of core to be {' or '.join(TasksOp.CORES)}, found "
+                f"{self.core.data}"
+            )
         first, slots = self.first_slots, self.slot_values
         if first.size < 2 or first[0] != 0 or (np.diff(first) < 0).any() or first[-1] != slots.size:
             raise VerifyException(

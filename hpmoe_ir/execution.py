@@ -139,7 +139,8 @@ def event_counters(program: LoweredProgram) -> Counters:
             offset = program.counters + number * line_bytes
             found.append((number, EventCounter(name, index, offset, int(threshold))))
     found.sort(key=lambda numbered: numbered[0])
-    return Counters("windows", "launch", tuple(counter for _, counter in found))
+    events = tuple(counter for _, counter in found)
+    return Counters("windows", "launch", events, program.given_up)
 
 
 MARK = 0x7FBD7FBD
@@ -147,10 +148,12 @@ MARK = 0x7FBD7FBD
 
 
 def _initial_windows(program: LoweredProgram, size: int) -> bytes:
-    """Window memory before the first launch: marked as never written, counters 0."""
+    """Window memory before the first launch: never written but for counters and the lines after
+    them, which are 0."""
     words = np.full(size // 4, MARK, dtype="<u4")
     begin = program.counters // 4
-    words[begin : begin + program.event_count * program.machine.counter_line // 4] = 0
+    bytes_of_counters = program.event_count * program.machine.counter_line
+    words[begin : begin + (bytes_of_counters + program.given_up_bytes) // 4] = 0
     return words.tobytes()
 
 

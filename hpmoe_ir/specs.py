@@ -21,7 +21,7 @@ def parse_one(kind: str, text: str) -> ArgSpec:
     """Name and options in `text`, a `kind` such as "target". Raises InputError for bad syntax."""
     specs = parse_many(kind, text)
     if len(specs) != 1:
-        raise InputError(f"{kind} '{text}': expected one name, found {len(specs)}")
+        raise InputError(f"{kind} '{one_line(text)}': expected one name, found {len(specs)}")
     return specs[0]
 
 
@@ -30,9 +30,9 @@ def parse_many(kind: str, text: str) -> list[ArgSpec]:
     try:
         return list(parse_pipeline(text))
     except ArgSpecParseError as error:
-        raise InputError(f"{kind} '{text}': {_syntax_error(error)}") from error
+        raise InputError(f"{kind} '{one_line(text)}': {_syntax_error(error)}") from error
     except ValueError as error:  # a number of thousands of digits
-        raise InputError(f"{kind} '{text}': {one_line(str(error))}") from error
+        raise InputError(f"{kind} '{one_line(text)}': {one_line(str(error))}") from error
 
 
 def _syntax_error(error: ArgSpecParseError) -> str:

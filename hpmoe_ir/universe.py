@@ -60,6 +60,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "insert-dependencies": _pass("insert_dependencies", "InsertDependenciesPass"),
     "lower-moe": _pass("lower_moe", "LowerMoePass"),
     "plan-memory": _pass("plan_memory", "PlanMemoryPass"),
+    "set-waits": _pass("set_waits", "SetWaitsPass"),
     "substitute-kernel": _pass("substitute_kernel", "SubstituteKernelPass"),
     "verify-queues": _pass("verify_queues", "VerifyQueuesPass"),
 }

@@ -91,7 +91,7 @@ struct Arguments {{
 
 extern "C" __schedmode__(1) __global__ __mix__(1, 2) __aicore__ void {program.name}(
 {entry}
-  const hpmoe::Env env(table, windows, workspace, tokens, launch);
+  const hpmoe::Env env(table, windows, workspace, tokens, launch{_waits(program)});
   const Arguments args{{{", ".join(pointers)}}};
   if ASCEND_IS_AIC {{
     hpmoe::RunAicQueue(env, AicTasks{{env, args}});
@@ -275,6 +275,12 @@ class _Call:
                 f"{', '.join(sorted(found)) or 'none'}"
             )
         return found.pop()
+
+
+def _waits(program: LoweredProgram) -> str:
+    """A further argument for how the program waits; none where it waits without end."""
+    numbers = [str(program.op.ticks(name)) for name in ("budget", "poll_aic", "poll_aiv")]
+    return f", {{{', '.join(numbers)}}}" if any(n != "0" for n in numbers) else ""
 
 
 def _switch(program: LoweredProgram, functions: list[FamilyCode], core: str) -> str:

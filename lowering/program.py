@@ -84,9 +84,28 @@ class LoweredProgram:
     @property
     def window_bytes(self) -> int:
         """Size of the window memory, counters included."""
-        return max(
-            self._end("window"), self.counters + self.event_count * self.machine.counter_line
-        )
+        end = self.given_up if self.given_up is not None else self._end_of_counters
+        return max(self._end("window"), end + self.given_up_bytes)
+
+    @property
+    def _end_of_counters(self) -> int:
+        return self.counters + self.event_count * self.machine.counter_line
+
+    @property
+    def given_up(self) -> int | None:
+        """Byte offset in the window memory of a line for each core, AIC then AIV, in which a core
+        says what it waited for when a wait has used up its budget; None where waits have none.
+
+        Words of a line: launch, event number, value seen, target, queue slot.
+        """
+        return self._end_of_counters if self.op.ticks("budget") else None
+
+    @property
+    def given_up_bytes(self) -> int:
+        """Size of the lines of `given_up`."""
+        if self.given_up is None:
+            return 0
+        return sum(o.core_count for o in self.orders.values()) * self.machine.counter_line
 
     def _end(self, space: str) -> int:
         ends = [

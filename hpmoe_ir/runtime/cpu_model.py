@@ -90,11 +90,14 @@ class Counters:
     """The event counters of a program, in symmetric memory that is 0 there before the first launch.
 
     launch: the scalar argument that has the number of the launch, from 1. events: by event number.
+    given_up: byte offset of a 64-byte line for each core, AIC then AIV, in which a core that traps
+    says what it waited for: launch, event number, value seen, target; 0 in the beginning.
     """
 
     memory: str
     launch: str
     events: tuple[EventCounter, ...]
+    given_up: int | None = None
 
 
 @dataclass(frozen=True)
@@ -143,8 +146,8 @@ class DeviceFault(RuntimeError):
     """The kernel did something that the chip does not do, or never ended.
 
     kind: address, alignment, capacity, overlap, range, event-id, flag, core-kind, state, cache,
-    counter, uninitialised, stale, pipe, race, drain, line, unsupported, trap, deadlock, livelock,
-    timeout or crash.
+    counter, uninitialised, stale, pipe, race, drain, line, unsupported, trap, wait, deadlock,
+    livelock, timeout or crash.
     marker: the core's last PrintTimeStamp value. location: file and line of the kernel's call.
     other, memory: where two calls are not ordered, the earlier one and the bytes that both touch.
     """
@@ -278,7 +281,8 @@ def write_machine(job: Job, machine: Machine, event_ids: int | None) -> None:
 
 
 def _write_counters(job: Job, counters: Counters) -> None:
-    job.line("event_counters", counters.memory, counters.launch)
+    given_up = -1 if counters.given_up is None else counters.given_up
+    job.line("event_counters", counters.memory, counters.launch, given_up)
     for event in counters.events:
         job.line("event_counter", event.event, event.index, event.offset, event.threshold)
 

@@ -204,3 +204,33 @@ def test_constants_of_unknown_type_are_refused():
     with pytest.raises(InputError) as e:
         parse_mindir(data, "f.mindir")
     assert str(e.value) == "f.mindir: error: constant of element type 'complex64' not known"
+
+
+def _model() -> Any:
+    model = mindir_format().ModelProto()
+    model.ParseFromString(MOE_LAYER.read_bytes())
+    return model
+
+
+def test_a_name_that_is_given_twice_is_refused():
+    model = _model()
+    name = read_mindir(MOE_LAYER).ops[-1].name
+    model.graph.node.append(next(n for n in model.graph.node if n.output[0].endswith(name)))
+    with pytest.raises(InputError, match=r"^g: error: \w+ at .*: expected a name of its own, "):
+        parse_mindir(model.SerializeToString(), "g")
+
+
+def test_a_node_that_takes_what_comes_later_is_refused():
+    model = _model()
+    node = model.graph.node[5]
+    del model.graph.node[5]
+    model.graph.node.append(node)
+    with pytest.raises(InputError, match=r"expected values of inputs, parameters and nodes before"):
+        parse_mindir(model.SerializeToString(), "g")
+
+
+def test_an_element_type_that_is_none_is_refused():
+    model = _model()
+    model.graph.parameter[0].data_type = 12345
+    with pytest.raises(InputError, match=r"expected a known element type, found number 12345"):
+        parse_mindir(model.SerializeToString(), "g")

@@ -1,5 +1,6 @@
 """Generated routings and what is refused in a user's own."""
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -204,3 +205,14 @@ def test_more_rows_than_the_capacity_are_refused():
 def test_routing_of_a_rank_is_plain_data():
     rank = RankRouting(np.zeros((0, 2), np.int32), np.zeros((0, 2), np.float32))
     assert received_rows(LAYER, [rank.ids] * 4) == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("shape", ["(99999999999, 2)", "(-1, 2)", "(6, "])
+def test_headers_of_arrays_that_are_not_there_are_refused(tmp_path: Path, shape: str):
+    header = f"{{'descr': '<i4', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    path = tmp_path / "routing.npz"
+    with zipfile.ZipFile(path, "w") as file:
+        length = len(header).to_bytes(2, "little")
+        file.writestr("ids.0.npy", b"\x93NUMPY\x01\x00" + length + header + bytes(48))
+    with pytest.raises(RoutingError, match=r"found one that can't be read: an array "):
+        read_routing(path, LAYER)

@@ -13,6 +13,7 @@ struct Place {
   const Counter* counter;
 };
 
+static const Counters* declared = nullptr;
 static std::map<uint64_t, Place> places;  // by address
 static int started = 0;                   // the highest launch that any rank has started
 
@@ -45,6 +46,7 @@ static void Check(const Place& place, uint64_t addr, int64_t low, int64_t high,
 }
 
 void DeclareCounters(const Counters& counters) {
+  declared = &counters;
   for (const Region& region : TheEngine().regions) {
     if (region.name != counters.memory) continue;
     for (const Counter& counter : counters.all) {
@@ -74,6 +76,24 @@ void CheckLaunchNumber(int rank, int launch, uint32_t value) {
 void CheckCountersAtEnd(int launches) {
   const std::string when = Format("at the end of %d launches", launches);
   for (const auto& [addr, place] : places) Check(place, addr, launches, launches, when);
+}
+
+void CheckGivenUp(const Core& core, Where where) {
+  if (declared == nullptr || declared->given_up < 0) return;
+  for (const Region& region : TheEngine().regions) {
+    if (region.name != declared->memory || region.rank != core.rank) continue;
+    const int line = core.aic ? core.index : TheEngine().blocks + core.index;
+    uint32_t words[4];
+    std::memcpy(words, GlobalData(region.begin + declared->given_up + line * 64), sizeof(words));
+    const auto [launch, event, seen, target] = words;
+    if (launch == 0 || event >= declared->all.size()) return;
+    const Counter& counter = declared->all[event];
+    FailGivenUp(
+        core, region.begin + counter.offset, static_cast<int32_t>(seen),
+        Format("gave up waiting for event %u of @%s: saw %d, waited for %d", counter.index,
+               counter.event.c_str(), static_cast<int32_t>(seen), static_cast<int32_t>(target)),
+        where);
+  }
 }
 
 void CheckCounterWrite(const Core& core, uint64_t begin, uint64_t bytes, Where where) {

@@ -26,6 +26,9 @@ struct Counters {
   std::string memory;        // name of the persistent memory that they are in
   std::string launch;        // scalar argument with the number of the launch, from 1
   std::vector<Counter> all;  // by event number
+  // Offset of a line for each core, AIC then AIV, in which a core says what it waited for before it
+  // traps: launch, event number, value seen, target. Negative: there is none.
+  int64_t given_up = -1;
 };
 
 // Once the memories are there, before any launch: every counter is 0.
@@ -37,6 +40,8 @@ void CheckCountersAtStart(int rank, int launch);
 void CheckLaunchNumber(int rank, int launch, uint32_t value);
 // Every rank has ended its last launch.
 void CheckCountersAtEnd(int launches);
+// Ends the run with a report of what the core waited for, where it has said so.
+void CheckGivenUp(const Core& core, Where where);
 // A core has just written these bytes of global memory.
 void CheckCounterWrite(const Core& core, uint64_t begin, uint64_t bytes, Where where);
 

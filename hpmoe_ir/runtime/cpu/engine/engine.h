@@ -84,7 +84,15 @@ struct CallDetail {
   uint32_t fractals = 0;  // of an Mmad's result
 };
 
-enum class WaitKind : uint8_t { kNone, kPoll, kSignal, kCrossCore, kSyncAll };
+enum class WaitKind : uint8_t { kNone, kPoll, kSignal, kCrossCore, kSyncAll, kClock };
+
+// How a core has looked at the clock.
+struct ClockUse {
+  uint64_t call = 0;     // its last look
+  uint64_t effects = 0;  // of the core then
+  int64_t slept = 0;     // ticks, while it did nothing but look
+  int64_t wake_at = 0;
+};
 
 struct Core {
   int number = 0;  // in Engine::cores
@@ -124,6 +132,7 @@ struct Core {
   uint16_t wait_id = 0;
   Poll poll[kPolls];
   int next_poll = 0;
+  ClockUse clock;
   int probes = 0;  // poll iterations still allowed while nothing else runs
   int priority = 0;
 
@@ -187,6 +196,9 @@ void CheckRankEnd(int rank);
 [[noreturn]] void FailAt(const char* kind, const std::string& message, Where where,
                          const Core* core);
 [[noreturn]] void FailDeadlock();
+// A bounded wait for the counter at `addr` has ended without it; others may still wait.
+[[noreturn]] void FailGivenUp(const Core& core, uint64_t addr, int32_t seen,
+                              const std::string& message, Where where);
 void SetReportPath(const std::string& path);
 void InstallSignalHandlers(int seconds);
 std::string Format(const char* format, ...) __attribute__((format(printf, 1, 2)));

@@ -94,7 +94,7 @@ static void ReadLine(Job& job, const std::string& key, std::istream& in) {
   } else if (key == "weak") {
     in >> job.weak;
   } else if (key == "event_counters") {
-    in >> job.counters.memory >> job.counters.launch;
+    in >> job.counters.memory >> job.counters.launch >> job.counters.given_up;
   } else if (key == "event_counter") {
     Counter counter;
     in >> counter.event >> counter.index >> counter.offset >> counter.threshold;

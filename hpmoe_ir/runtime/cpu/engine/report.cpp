@@ -86,46 +86,64 @@ void FailConflict(const char* kind, const std::string& message, const Conflict& 
   Write(kind, message, at.now->where, at.now->core, "", memory + party);
 }
 
-static std::string Waiting(const Core& core) {
-  std::string region;
-  long long offset = 0;
-  long long seen = 0;
-  long long memory = 0;
-  std::string reason;
-  uint64_t addr = 0;
-  bool longer = false;  // a DMA poll of more than a word: its first word stands for it
-  if (core.wait == WaitKind::kPoll) {
-    const Poll& poll = core.poll[(core.next_poll + kPolls - 1) % kPolls];
-    addr = poll.addr;
-    seen = static_cast<int32_t>(poll.value);
-    longer = poll.bytes > 8;
-    reason = core.api;
-  } else if (core.wait == WaitKind::kSignal) {
-    addr = core.wait_addr;
-    seen = core.wait_value;
-    reason = core.api;
-  } else {
-    offset = core.wait_id;
-    reason = core.wait == WaitKind::kSyncAll ? "SyncAll" : "CrossCoreWaitFlag";
-    region = core.wait == WaitKind::kSyncAll ? "SyncAll" : "cross-core flag";
-  }
-  if (addr != 0) {
-    const Region* found = FindRegion(addr);
-    int32_t now = 0;
-    std::memcpy(&now, GlobalData(addr), 4);
-    memory = now;
-    if (longer) seen = memory;
-    if (found != nullptr) {
-      region = found->name;
-      offset = static_cast<long long>(addr - found->begin);
-      if (found->rank != core.rank) region += Format(" of rank %d", found->rank);
-    }
-  }
+static std::string WaitingEntry(const Core& core, const std::string& region, long long offset,
+                                long long seen, long long memory, const std::string& reason) {
   return Format("{\"rank\": %d, \"core\": %s, \"marker\": %lld, \"region\": %s, \"offset\": %lld, ",
                 core.rank, Quote(core.Name()).c_str(), static_cast<long long>(core.marker),
                 Quote(region).c_str(), offset) +
          Format("\"value\": %lld, \"memory\": %lld, \"reason\": %s, \"location\": %s}", seen,
                 memory, Quote(reason).c_str(), Quote(Location(core.where)).c_str());
+}
+
+static std::string WaitingAt(const Core& core, uint64_t addr, long long seen, bool longer,
+                             const char* reason) {
+  int32_t now = 0;
+  std::memcpy(&now, GlobalData(addr), 4);
+  const Region* found = FindRegion(addr);
+  std::string region;
+  long long offset = 0;
+  if (found != nullptr) {
+    region = found->name;
+    offset = static_cast<long long>(addr - found->begin);
+    if (found->rank != core.rank) region += Format(" of rank %d", found->rank);
+  }
+  return WaitingEntry(core, region, offset, longer ? now : seen, now, reason);
+}
+
+static std::string Waiting(const Core& core) {
+  switch (core.wait) {
+    case WaitKind::kPoll: {
+      const Poll& poll = core.poll[(core.next_poll + kPolls - 1) % kPolls];
+      // For a DMA poll of more than a word, its first word stands.
+      return WaitingAt(core, poll.addr, static_cast<int32_t>(poll.value), poll.bytes > 8, core.api);
+    }
+    case WaitKind::kSignal:
+      return WaitingAt(core, core.wait_addr, core.wait_value, false, core.api);
+    case WaitKind::kSyncAll:
+      return WaitingEntry(core, "SyncAll", core.wait_id, 0, 0, "SyncAll");
+    default:
+      return WaitingEntry(core, "cross-core flag", core.wait_id, 0, 0, "CrossCoreWaitFlag");
+  }
+}
+
+void FailGivenUp(const Core& core, uint64_t addr, int32_t seen, const std::string& message,
+                 Where where) {
+  std::string waiting = WaitingAt(core, addr, seen, false, "a bounded wait");
+  for (const auto& other : TheEngine().cores) {
+    if (!other->running || other.get() == &core) continue;
+    if (other->wait != WaitKind::kNone && other->wait != WaitKind::kClock) {
+      waiting += ", " + Waiting(*other);
+      continue;
+    }
+    // Awake, but in a polling loop: it may be the next that gives up.
+    for (const Poll& poll : other->poll) {
+      if (poll.effects != other->effects || poll.repeats == 0) continue;
+      waiting += ", " + WaitingAt(*other, poll.addr, static_cast<int32_t>(poll.value),
+                                  poll.bytes > 8, "a bounded wait");
+      break;
+    }
+  }
+  Write("wait", message, where, &core, waiting);
 }
 
 void FailDeadlock() {

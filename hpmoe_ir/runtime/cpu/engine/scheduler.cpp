@@ -1,6 +1,7 @@
 // Which core runs next. A seed fixes every choice, so a run can be repeated exactly.
 #include <algorithm>
 
+#include "clock.h"
 #include "engine.h"
 #include "pending.h"
 #include "shadow.h"
@@ -24,6 +25,7 @@ static int next_priority = -1;
 static bool progress = false;
 
 constexpr int kProbes = 4096;
+constexpr int kTimedProbes = 2;  // of a loop that ends by time rather than by turns
 constexpr int kPatience = 16;
 
 Engine& TheEngine() {
@@ -205,19 +207,26 @@ void NotePoll(Core& core, uint64_t addr, uint64_t target, uint32_t bytes, uint64
   core.next_poll = (core.next_poll + 1) % kPolls;
 }
 
-// Gives every sleeping poller some turns; false where they had them already, to no effect.
-static bool Probe() {
-  if (!progress) return false;
-  progress = false;
+// Gives sleeping pollers some turns; false where there is none. With `timed`, only those whose loop
+// looks at the clock.
+static bool WakePollers(bool timed) {
   bool any = false;
   const std::vector<Core*> asleep = waiting;
   for (Core* core : asleep) {
-    if (core->wait != WaitKind::kPoll) continue;
-    core->probes = kProbes;
+    if (core->wait != WaitKind::kPoll || (timed && !MayGiveUp(*core))) continue;
+    core->probes = MayGiveUp(*core) ? kTimedProbes : kProbes;
     Wake(*core);
     any = true;
   }
   return any;
+}
+
+// Gives every sleeping poller some turns; false where they had them already, to no effect.
+static bool Probe() {
+  if (!progress) return false;
+  progress = false;
+  EndOfStall();
+  return WakePollers(false);
 }
 
 static bool AnyRunning() {
@@ -233,8 +242,8 @@ void RunCores(void (*finished)(Core&)) {
   while (true) {
     if (ready.empty()) {
       if (!AnyRunning()) return;
-      if (LandNext()) continue;
-      if (!Probe()) FailDeadlock();
+      if (LandNext() || WakeByTime()) continue;
+      if (!Probe() && !(PassTime() && WakePollers(true))) FailDeadlock();
     }
     const size_t at = Pick();
     Core& core = *ready[at];

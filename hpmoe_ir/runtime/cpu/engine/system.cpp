@@ -1,4 +1,6 @@
 // Who and where a core is; start-up, markers, peers.
+#include "clock.h"
+#include "counters.h"
 #include "engine.h"
 #include "order.h"
 #include "timeline.h"
@@ -13,7 +15,7 @@ int64_t SubBlockIndex() { return TheEngine().current->sub; }
 int64_t SubBlockCount() { return IsAic() ? 1 : 2; }
 int Rank() { return TheEngine().current->rank; }
 int Ranks() { return TheEngine().ranks; }
-int64_t Cycle() { return timing ? timed::Cycle() : static_cast<int64_t>(TheEngine().steps); }
+int64_t Cycle(Where where) { return timing ? timed::Cycle() : ReadClock(where); }
 
 void InitCore(Where where) {
   Core& core = Enter("InitSocState", PIPE_S, where, {});
@@ -36,7 +38,8 @@ void Mark(uint32_t value) {
 }
 
 void Trap(Where where) {
-  Enter("Trap", PIPE_S, where, {});
+  Core& core = Enter("Trap", PIPE_S, where, {});
+  CheckGivenUp(core, where);
   Fail("trap", "the kernel called Trap", where);
 }
 

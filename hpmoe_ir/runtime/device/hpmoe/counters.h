@@ -26,6 +26,41 @@ __aicore__ inline void WaitCounter(__gm__ int32_t* counter, uint32_t target) {
   }
 }
 
+// How long a core waits for a counter and how often it looks, in ticks of the system counter (20 ns
+// each on this architecture). 0: without end; at once again.
+struct Waits {
+  uint32_t budget;
+  uint32_t poll_aic;
+  uint32_t poll_aiv;
+};
+
+// Returns once so many ticks have passed.
+__aicore__ inline void Pause(uint32_t ticks) {
+  const int64_t start = AscendC::GetSystemCycle();
+  while (AscendC::GetSystemCycle() - start < static_cast<int64_t>(ticks)) {
+  }
+}
+
+// As WaitCounter, but returns the value seen where the counter has reached `target` or where the
+// budget is used up. A core whose budget has ended looks once more: it may have been held up
+// itself.
+__aicore__ inline int32_t WaitCounter(__gm__ int32_t* counter, uint32_t target,
+                                      const Waits& waits) {
+  uint32_t poll = waits.poll_aiv;
+  if ASCEND_IS_AIC {
+    poll = waits.poll_aic;
+  }
+  const int64_t start = AscendC::GetSystemCycle();
+  bool last = false;
+  while (true) {
+    const int32_t seen = ReadShared(counter);
+    if (static_cast<int32_t>(static_cast<uint32_t>(seen) - target) >= 0 || last) return seen;
+    if (poll != 0) Pause(poll);
+    last =
+        waits.budget != 0 && AscendC::GetSystemCycle() - start > static_cast<int64_t>(waits.budget);
+  }
+}
+
 // Writes the word that this core adds to counters into its local memory, once.
 __aicore__ inline void InitSignals() {
   if ASCEND_IS_AIV {

@@ -14,8 +14,13 @@ class Env {
  public:
   // First statement of a kernel. Stops where the table is not one for this launch.
   __aicore__ inline Env(GM_ADDR table, GM_ADDR windows, GM_ADDR workspace, uint32_t tokens,
-                        uint32_t launch)
-      : table_(table), windows_(windows), workspace_(workspace), tokens_(tokens), launch_(launch) {
+                        uint32_t launch, const Waits& waits = {0, 0, 0})
+      : table_(table),
+        windows_(windows),
+        workspace_(workspace),
+        tokens_(tokens),
+        launch_(launch),
+        waits_(waits) {
     AscendC::InitSocState();
     AscendC::DataCacheCleanAndInvalid<uint8_t, AscendC::CacheLine::ENTIRE_DATA_CACHE,
                                       AscendC::DcciDst::CACHELINE_OUT>(Global(table, kCounterLine));
@@ -77,8 +82,17 @@ class Env {
                                              static_cast<uint64_t>(event) * kCounterLine);
   }
   // Returns once as many tasks have signalled the event, in this launch, as its threshold says.
+  // Where the budget of a wait ends first, the core says what it waited for, and stops.
   __aicore__ inline void Wait(uint32_t event) const {
-    WaitCounter(Counter(event), table_.Word(event, thresholds_) * launch_);
+    const uint32_t target = table_.Word(event, thresholds_) * launch_;
+    if (waits_.budget == 0 && waits_.poll_aic == 0 && waits_.poll_aiv == 0) {
+      WaitCounter(Counter(event), target);
+      return;
+    }
+    const int32_t seen = WaitCounter(Counter(event), target, waits_);
+    if (static_cast<int32_t>(static_cast<uint32_t>(seen) - target) < 0) {
+      GiveUp(event, seen, target);
+    }
   }
   // Announces that all that this core has read and written so far is done.
   __aicore__ inline void Signal(uint32_t event) const { SignalCounter(Counter(event)); }
@@ -88,13 +102,45 @@ class Env {
 
   __aicore__ inline const Table& GetTable() const { return table_; }
 
+  // The slot of the task that this core starts.
+  __aicore__ inline void StartTask(uint32_t slot) const {
+    slot_ = slot;
+    AscendC::PrintTimeStamp(slot);
+  }
+
  private:
+  // Words of the line in which a core says what it waited for. The lines of all cores, AIC then
+  // AIV, come after the counters; the host has set them to 0.
+  enum GivenUp : uint32_t { kLaunch, kEvent, kSeen, kTarget, kSlot, kGivenUpWords };
+
+  __aicore__ inline void GiveUp(uint32_t event, int32_t seen, uint32_t target) const {
+    uint32_t core = static_cast<uint32_t>(AscendC::GetBlockIdx());
+    if ASCEND_IS_AIV {
+      core += table_.Word(kWordBlocks);
+    }
+    AscendC::GlobalTensor<int32_t> line =
+        Global(reinterpret_cast<__gm__ int32_t*>(counters_ + static_cast<uint64_t>(events_ + core) *
+                                                                 kCounterLine),
+               kGivenUpWords);
+    line.SetValue(kLaunch, static_cast<int32_t>(launch_));
+    line.SetValue(kEvent, static_cast<int32_t>(event));
+    line.SetValue(kSeen, seen);
+    line.SetValue(kTarget, static_cast<int32_t>(target));
+    line.SetValue(kSlot, static_cast<int32_t>(slot_));
+    AscendC::DataCacheCleanAndInvalid<int32_t, AscendC::CacheLine::SINGLE_CACHE_LINE,
+                                      AscendC::DcciDst::CACHELINE_OUT>(line);
+    AscendC::DataSyncBarrier<AscendC::MemDsbT::DDR>();
+    AscendC::Trap();
+  }
+
   Table table_;
   GM_ADDR windows_;
   GM_ADDR workspace_;
   GM_ADDR counters_;
   uint32_t tokens_;
   uint32_t launch_;
+  Waits waits_;
+  mutable uint32_t slot_ = 0;  // for a report only
   uint32_t rank_;
   uint32_t ranks_;
   uint32_t sizes_;

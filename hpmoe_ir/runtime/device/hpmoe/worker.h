@@ -17,7 +17,7 @@ __aicore__ inline void RunQueue(const Env& env, uint32_t queue, uint32_t workers
   const uint32_t end = table.Word(worker + 1, queue);
   for (uint32_t i = table.Word(worker, queue); i < end; ++i) {
     const uint32_t slot = table.Word(i, slots);
-    AscendC::PrintTimeStamp(slot);
+    env.StartTask(slot);
     run(slot >> kPointBits, slot & kPointMask);
     AscendC::PipeBarrier<PIPE_ALL>();
   }

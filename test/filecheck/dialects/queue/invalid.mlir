@@ -12,6 +12,12 @@ queue.program @p ranks 0 machine "ascend-a3" {
 
 // -----
 
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: queue.program: poll_aiv: expected 1 to 2147483647 ticks, found 0
+queue.program @p ranks 1 machine "ascend-a3" poll_aiv 0 {
+}
+
+// -----
+
 // CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: queue.event: extents of the events must be positive, found [0]
 queue.event @e (0) count 1
 
@@ -296,4 +302,38 @@ queue.program @p ranks 2 machine "ascend-a3" {
     kernel "count_tokens"
     reads @b[b, :]
     writes @b[:, b, :]
+}
+
+// -----
+
+// More events than there can be counters.
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 2]]:3: error: queue.event: a family of events has at most 16777216, found 16781312
+queue.program @p ranks 2 machine "ascend-a3" {
+  queue.event @e (4096, 4097) count 1
+}
+
+// -----
+
+// A threshold that the counter can't hold.
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 2]]:3: error: queue.event: Integer value 4294967297 is out of range for type i32 which supports values in the range [-2147483648, 4294967296)
+queue.program @p ranks 2 machine "ascend-a3" {
+  queue.event @e () count 4294967297
+}
+
+// -----
+
+// More cores than any machine has.
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 3]]:14: error: expected at most 16384 cores, found 16385
+queue.program @p ranks 2 machine "ascend-a3" {
+  queue.order aic {
+    [] times 16385
+  }
+}
+
+// -----
+
+// A kind of core that no chip has.
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 2]]:3: error: queue.order: expected the kind of core to be aic or aiv, found s
+queue.program @p ranks 2 machine "ascend-a3" {
+  "queue.order"() <{core = "s", families = [], first = array<i32: 0, 0>, slots = array<i32>}> : () -> ()
 }

@@ -278,3 +278,66 @@ tile.dependence @a (x) -> @b (y) on @i
 // CHECK-NEXT: invalid.mlir:[[# @LINE + 2]]:20: error: unknown coordinate 'y' in an index expression, expected one of x, rank
 tile.dependence @a (x) -> @b (y) on @i
   events (3) from (y) to (y) count 1
+
+// -----
+
+// Elements that memory can't hold.
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 2]]:30: error: elements of a buffer have 8, 16, 32 or 64 bits, as i32 or bf16, found index
+tile.program @p ranks 2 {
+  tile.buffer @b workspace : !tile.buffer<4x1xindex>
+}
+
+// -----
+
+// More bytes than any memory has.
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 2]]:30: error: a buffer has at most 1099511627776 bytes, found 4398046511104
+tile.program @p ranks 2 {
+  tile.buffer @b workspace : !tile.buffer<1099511627776x2xbf16>
+}
+
+// -----
+
+// Constants that don't fit into the device's words.
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 4]]:18: error: expected a number of at most 2147483647 in an index expression, found 2147483648
+tile.program @p ranks 2 {
+  tile.tasks @t (i) in (2) on aiv
+    kernel "count_tokens"
+    reads @b[i * 2147483648, :]
+    writes @b[i, :]
+}
+
+// -----
+
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 4]]:25: error: expected a number of at most 2147483647, found 2147483648
+tile.program @p ranks 2 {
+  tile.tasks @t (i) in (2) on aiv
+    kernel "count_tokens"
+    reads @b[block(i by 2147483648), :]
+    writes @b[i, :]
+}
+
+// -----
+
+// A range that would take too long to find.
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: tile.program: an index expression with up to 8388608 values between 0 and 2 is too large to be checked: expected at most 4194304, smaller than 2^62
+tile.program @p ranks 8388608 {
+  tile.buffer @b workspace : !tile.buffer<4x6xi32>
+  tile.tasks @t () in () on aiv
+    kernel "count_tokens"
+    reads @b[rank mod 3, :]
+    writes @b[0, :]
+}
+
+// -----
+
+// More events than there can be counters.
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 7]]:3: error: tile.dependence: a family of events has at most 16777216, found 16781312
+tile.program @p ranks 2 {
+  tile.buffer @b workspace : !tile.buffer<4x6xi32>
+  tile.tasks @t () in () on aiv
+    kernel "count_tokens"
+    reads @b[0, :]
+    writes @b[1, :]
+  tile.dependence @t () -> @t () on @b
+    events (4096, 4097) from (0, 0) to (0, 0) count 1
+}

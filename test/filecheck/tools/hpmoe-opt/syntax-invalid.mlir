@@ -49,5 +49,19 @@ abc
 
 // -----
 
+// An integer type whose limits would fill the memory.
+// CHECK-NEXT: syntax-invalid.mlir:[[# @LINE + 1]]:31: error: expected an integer type of at most 4096 bits, found one of 4097
+%a = "test.op"() {value = 0 : i4097} : () -> i1
+
+// -----
+
+// An operation inside looks at the attribute that its function lacks.
+// CHECK-NEXT: syntax-invalid.mlir:[[# @LINE + 1]]:1: error: func.func: property 'function_type' expected in operation 'func.func'
+"func.func"() <{sym_name = "f", functyp = () -> ()}> ({
+  "func.return"() : () -> ()
+}) : () -> ()
+
+// -----
+
 "test.op"() : () -> !comm.window
 // CHECK-NEXT: syntax-invalid.mlir:[[# @LINE + 1]]:1: error: '<' expected

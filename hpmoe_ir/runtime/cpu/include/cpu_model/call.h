@@ -154,7 +154,7 @@ int64_t SubBlockIndex();
 int64_t SubBlockCount();
 void InitCore(Where where);
 void Mark(uint32_t value);
-int64_t Cycle();
+int64_t Cycle(Where where);
 void Trap(Where where);
 int Rank();
 int Ranks();

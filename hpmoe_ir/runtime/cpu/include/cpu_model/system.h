@@ -17,7 +17,9 @@ inline int64_t GetBlockNum() { return cpu_model::BlockCount(); }
 inline int64_t GetSubBlockIdx() { return cpu_model::SubBlockIndex(); }
 inline int64_t GetSubBlockNum() { return cpu_model::SubBlockCount(); }
 inline int64_t GetTaskRatio() { return cpu_model::SubBlockCount(); }
-inline int64_t GetSystemCycle() { return cpu_model::Cycle(); }
+inline int64_t GetSystemCycle(cpu_model::Where where = cpu_model::Where()) {
+  return cpu_model::Cycle(where);
+}
 inline void InitSocState(cpu_model::Where where = cpu_model::Where()) {
   cpu_model::InitCore(where);
 }

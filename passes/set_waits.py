@@ -1,0 +1,61 @@
+"""`set-waits`: how long tasks wait for their events, and how often they look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.passes import ModulePass
+
+from hpmoe_ir.diagnostics import refuse
+from hpmoe_ir.dialects.queue import WAIT_OPTIONS, ProgramOp
+from hpmoe_ir.passes.level import programs_at
+
+
+@dataclass(frozen=True)
+class SetWaitsPass(ModulePass):
+    """Sets how the tasks of a program wait, in ticks of the chip's system counter (20 ns each).
+
+    A wait that has not ended after `budget` ticks gives up: the core says which event it waited
+    for in which task, and stops the kernel. Between two looks at a counter an AIC lets `poll_aic`
+    ticks pass, an AIV `poll_aiv`; the published system looks every 50 us and 150 us, which are
+    2500 and 7500 ticks. 0 takes what is there away.
+
+    Needs a `queue.program`; one after another, options that are not given stay as they are.
+
+    ```
+    queue.program @layer ranks 2 machine "ascend-a3" counters at 512 {
+    ```
+    becomes by `set-waits{budget=50000000 poll_aiv=7500}`
+    ```
+    queue.program @layer ranks 2 machine "ascend-a3" counters at 512 budget 50000000 poll_aiv 7500 {
+    ```
+    """
+
+    name = "set-waits"
+
+    budget: int | None = None
+    """Ticks after which a wait gives up."""
+    poll_aic: int | None = None
+    """Ticks between two looks of an AIC."""
+    poll_aiv: int | None = None
+    """Ticks between two looks of an AIV."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        given = {name: getattr(self, name) for name in WAIT_OPTIONS}
+        given = {name: ticks for name, ticks in given.items() if ticks is not None}
+        for program in programs_at(op, ProgramOp, self.name):
+            if not given:
+                refuse(program, f"{self.name}: expected one of {', '.join(WAIT_OPTIONS)}")
+            for name, ticks in given.items():
+                if not 0 <= ticks <= ProgramOp.MOST_TICKS:
+                    refuse(
+                        program,
+                        f"{self.name}: {name}: expected 0 to {ProgramOp.MOST_TICKS} ticks, found "
+                        f"{ticks}",
+                    )
+                if ticks == 0:
+                    program.properties.pop(name, None)
+                else:
+                    program.properties[name] = IntegerAttr(ticks, i64)
