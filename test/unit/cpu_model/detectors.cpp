@@ -51,6 +51,12 @@ __aicore__ inline void Signal(const GlobalTensor<int32_t>& word, bool drain = tr
   Handover<HardEvent::MTE3_S>();
 }
 
+// What this core has written is in memory.
+__aicore__ inline void Settle() {
+  PipeBarrier<PIPE_ALL>();
+  DataSyncBarrier<MemDsbT::DDR>();
+}
+
 __aicore__ inline GM_ADDR Peer(GM_ADDR p) { return (GM_ADDR)aclshmem_ptr(p, 1 - aclshmem_my_pe()); }
 
 __aicore__ inline void Pipes(GM_ADDR in, GM_ADDR out, uint32_t which, bool fixed) {
@@ -98,7 +104,8 @@ __aicore__ inline void Pipes(GM_ADDR in, GM_ADDR out, uint32_t which, bool fixed
   }
   if (which == 7) {                // written and read again in global memory
     DataCopy(Global(out), a, 64);  // 7 other
-    Handover<HardEvent::MTE3_MTE2>(fixed);
+    Handover<HardEvent::MTE3_MTE2>();
+    if (fixed) Settle();
     DataCopy(b, Global(out), 64);  // 7 now
   }
 }
@@ -153,7 +160,7 @@ __aicore__ inline void Cores(GM_ADDR out, GM_ADDR workspace, uint32_t which, boo
     SetAtomicAdd<float>();
     DataCopy(Global(workspace), a, 64);  // 31 other
     SetAtomicNone();
-    PipeBarrier<PIPE_ALL>();
+    Settle();
     if (fixed) SyncAll<true>();
     if (first) DataCopy(a, Global(workspace, 16), 16);  // 31 now
   }
@@ -172,15 +179,17 @@ __aicore__ inline void Cores(GM_ADDR out, GM_ADDR workspace, uint32_t which, boo
   if (!first) return;
   if (which == 34) {
     if (fixed) DataCopy(Global(workspace), a, 64);
-    Handover<HardEvent::MTE3_MTE2>(fixed);
+    Handover<HardEvent::MTE3_MTE2>();
+    Settle();
     DataCopy(a, Global(workspace), fixed ? 64 : 32);  // 34 now
   }
   if (which == 35) {  // the copy passes by what the data cache still holds
     DataCopy(Global(workspace), a, 64);
-    PipeBarrier<PIPE_ALL>();
+    Settle();
     words.SetValue(0, 1);
     if (fixed) Fresh(words);
     Handover<HardEvent::S_MTE2>();
+    Settle();
     DataCopy(a, Global(workspace), 64);  // 35 now
     PipeBarrier<PIPE_ALL>();
     Fresh(words);
@@ -216,7 +225,7 @@ __aicore__ inline void Ranks(GM_ADDR windows, uint32_t which, uint32_t launch, b
   }
   if (which == 43) {  // what the launch before left
     if (!first && (launch == 1 || fixed)) DataCopy(Global(windows), a, 64);  // 43 other
-    PipeBarrier<PIPE_ALL>();
+    Settle();
     if (!first) DataCopy(a, Global(windows), 32);  // 43 now
   }
   if (which == 44) {  // the line was loaded before the wait

@@ -46,6 +46,8 @@ __aicore__ inline void Put(const GlobalTensor<int32_t>& word, int32_t value) {
   SetFlag<HardEvent::S_MTE3>(1);
   WaitFlag<HardEvent::S_MTE3>(1);
   DataCopyPad(word, stage, {1, 4, 0, 0, 0});
+  PipeBarrier<PIPE_MTE3>();
+  DataSyncBarrier<MemDsbT::DDR>();
   SetFlag<HardEvent::MTE3_S>(1);
   WaitFlag<HardEvent::MTE3_S>(1);
 }

@@ -44,7 +44,7 @@ CASES = {
     4: Case("pipe", "UB", 32, 64, "SetFlag and WaitFlag<S_MTE3> between them are missing"),
     5: Case("pipe", "UB", 12, 16, "SetFlag and WaitFlag<V_S> between them are missing"),
     6: Case("pipe", "UB", 0, 256, "SetFlag and WaitFlag<MTE3_V> between them are missing"),
-    7: Case("pipe", "out", 0, 256, "SetFlag and WaitFlag<MTE3_MTE2> between them are missing"),
+    7: Case("pipe", "out", 0, 256, "PipeBarrier<PIPE_MTE3> and DataSyncBarrier<MemDsbT::DDR>"),
     20: Case("pipe", "L1", 0, 512, "WaitFlag<MTE2_MTE1>", AIC, AIC),
     21: Case("pipe", "L0B", 0, 1024, "WaitFlag<MTE1_M>", AIC, AIC),
     22: Case("pipe", "L0C", 0, 4096, "PipeBarrier<PIPE_M> between them", AIC, AIC),

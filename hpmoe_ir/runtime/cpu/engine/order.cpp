@@ -138,6 +138,8 @@ void NoteDataSync(Core& core, AscendC::MemDsbT kind) {
       order.durable[q] = std::max({order.durable[q], order.known[q][q], order.known[kS][q]});
     }
     order.durable[kS] = order.issued[kS];
+    for (int q = 0; q < kPipes; ++q)
+      order.on_rank[q] = std::max(order.on_rank[q], order.durable[q]);
   }
   EndScalarOps(core);
 }
@@ -157,6 +159,7 @@ Clock Released(const Core& core, Pipe pipe, bool drained) {
     own[slot] = known[kPipeOf[slot]];
     if (kDurableOf[slot] == kSlots) continue;
     own[kDurableOf[slot]] = std::min(own[slot], order.durable[kPipeOf[slot]]);
+    if (!drained) own[slot] = own[kDurableOf[slot]];
   }
   own[kProgram] = static_cast<uint32_t>(core.calls);
   return clock;
@@ -169,7 +172,13 @@ void Acquire(Core& core, const Clock& clock) {
 }
 
 static void NoteRelease(Core& core, Where where) {
-  OrderOf(core).releases.push_back({static_cast<uint32_t>(core.calls), where});
+  CoreOrder& order = OrderOf(core);
+  Release release = {static_cast<uint32_t>(core.calls), where, {}};
+  for (int q = 0; q < kPipes; ++q) {
+    release.drained[q] = std::max(order.known[q][q], order.known[kS][q]);
+  }
+  release.drained[kS] = order.scalar_done;
+  order.releases.push_back(release);
   EndScalarOps(core);
 }
 
@@ -211,6 +220,7 @@ void NoteCrossSet(Core& core, int mode, pipe_t from, uint16_t id, Where where) {
   const Pipe pipe = PipeOf(from);
   PassOn(OrderOf(core), pipe);
   OrderOf(core).cross_sets[mode][id].push_back(Released(core, pipe, true));
+  OrderOf(core).on_rank[pipe] = OrderOf(core).issued[pipe];
   NoteRelease(core, where);
 }
 
@@ -237,7 +247,11 @@ void NoteSyncAll(const std::vector<Core*>& members) {
   if (!Checking()) return;
   Clock clock(orders[0].clock->size());
   for (const Core* member : members) Join(clock, Released(*member, kS, true));
-  for (Core* member : members) Acquire(*member, clock);
+  for (Core* member : members) {
+    CoreOrder& order = OrderOf(*member);
+    std::copy(order.issued, order.issued + kPipes, order.on_rank);
+    Acquire(*member, clock);
+  }
 }
 
 void NoteLaunch(int rank) {
@@ -271,6 +285,12 @@ bool HasEnded(const Op& before, const Core& core, Pipe pipe, int rank, const Clo
   const bool same_rank = before.core->rank == core.rank && core.rank == rank;
   const Slot slot = SlotOf(before.pipe);
   return slots[slot + (before.write && !same_rank ? kDurable : 0)] >= before.number;
+}
+
+bool IsVisible(const Op& before, const Core& core, int rank) {
+  if (before.core != &core || before.counter) return true;
+  const CoreOrder& order = OrderOf(core);
+  return (rank == core.rank ? order.on_rank : order.durable)[before.pipe] >= before.number;
 }
 
 const Release* EarlySignal(const Op& before, const Core& core) {

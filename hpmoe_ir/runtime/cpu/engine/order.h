@@ -20,8 +20,9 @@ Pipe PipeOf(pipe_t pipe);
 const char* PipeName(Pipe pipe);
 
 // Slots of one core in a clock. A write is durable once a DataSyncBarrier came after its drain:
-// only then may another rank rely on it. kProgram counts calls in program order: scalar reads have
-// ended by the next call, and a writer that signalled before its payload was safe is known by it.
+// only then may who receives a signal rely on it. A cross-core flag makes it visible in its own
+// rank without that. kProgram counts calls in program order: scalar reads have ended by the next
+// call, and a writer that signalled before its payload was safe is known by it.
 enum Slot : uint8_t { kScalar, kLoads, kStores, kResults, kDurable, kProgram, kSlots = 8 };
 using Clock = std::vector<uint32_t>;
 void Join(Clock& into, const Clock& from);
@@ -59,12 +60,14 @@ inline void DropOp(OpId id) {
 struct Release {
   uint32_t call;
   Where where;
+  uint32_t drained[kPipes];  // calls that had ended then
 };
 
 struct CoreOrder {
   uint32_t issued[kPipes] = {};
   uint32_t known[kPipes][kPipes] = {};
   uint32_t durable[kPipes] = {};
+  uint32_t on_rank[kPipes] = {};  // writes visible to cores of the own rank
   uint32_t scalar_done = 0;  // scalar accesses to global memory before the last DataSyncBarrier
   uint32_t launch = 0;
   std::shared_ptr<Clock> clock;  // shared with the cache lines loaded since it last changed
@@ -111,6 +114,9 @@ void NoteLaunch(int rank);
 // Whether `before` has ended before the next call of `pipe` of `core` starts, for an access to
 // memory of `rank`, as far as `clock` says of other cores.
 bool HasEnded(const Op& before, const Core& core, Pipe pipe, int rank, const Clock& clock);
+// Whether a later read by the same core sees what `before` wrote to memory of `rank`: a flag
+// between pipes is not enough.
+bool IsVisible(const Op& before, const Core& core, int rank);
 // The signal that the core has received although `before`, earlier in its core's program, had not
 // ended; null where there is none.
 const Release* EarlySignal(const Op& before, const Core& core);

@@ -38,9 +38,7 @@ std::string DescribeBytes(const Conflict& at) {
   if (const Release* signal = EarlySignal(before, core)) {
     const std::string sent =
         Format("the signal at %s:%d was sent before ", signal->where.file, signal->where.line);
-    Op drained = before;
-    drained.write = false;
-    const bool durable = HasEnded(drained, core, now.pipe, at.region->rank, *OrderOf(core).clock);
+    const bool durable = signal->drained[before.pipe] >= before.number;
     FailConflict("drain",
                  what + ": " + sent + other +
                      (durable ? " was made durable by DataSyncBarrier" : " had drained"),
@@ -115,9 +113,26 @@ struct GlobalAccess {
     }
   }
 
+  void CheckVisible(const State& state, uint64_t begin, uint64_t end) const {
+    for (OpId other : state.writers) {
+      const Op& before = GetOp(other);
+      if (IsVisible(before, core, region.rank)) continue;
+      const Conflict at = At(&before, begin, end);
+      const std::string barrier = before.pipe == kS
+                                      ? std::string()
+                                      : Format("PipeBarrier<PIPE_%s> and ", PipeName(before.pipe));
+      FailConflict("pipe",
+                   Format("%s: read of %s after the %s by %s: ", Now().api,
+                          DescribeBytes(at).c_str(), Access(before), DescribeOp(before).c_str()) +
+                       barrier + "DataSyncBarrier<MemDsbT::DDR> are needed between them",
+                   at);
+    }
+  }
+
   StateId Read(StateId from, uint64_t begin, uint64_t end) const {
     const State& state = GetState(from);
     CheckEnded(state.writers, begin, end);
+    CheckVisible(state, begin, end);
     CheckWritten(state, begin, end);
     return ReadState(from, id);
   }
