@@ -15,7 +15,7 @@ from hpmoe_ir.execution import ExecutionError
 from hpmoe_ir.lowering.program import LoweredProgram
 from hpmoe_ir.passes.dependence import flat_events
 from hpmoe_ir.runtime.task_records import Records
-from hpmoe_ir.timing import RankIntegers, Timeline
+from hpmoe_ir.timing import RankIntegers, Timeline, ids_of
 
 CUBE_MACS = 16 * 16 * 16
 """Multiply-accumulates of 16-bit operands that a matrix core does in a cycle."""
@@ -64,14 +64,14 @@ class RoutedRows:
 def routed_rows(program: LoweredProgram, ranks: Sequence[RankIntegers]) -> list[RoutedRows]:
     """Rows of each rank under the routing in its inputs. Raises ExecutionError without one."""
     routes = [t for b in program.buffers.values() if isinstance(t := b.content, RouteType)]
-    ids = [b.sym_name.data for b in program.arguments if _is_ids(b)]
-    if not routes or len(ids) != 1:
+    ids = ids_of(program)
+    if not routes:
         raise ExecutionError(f"@{program.name} has no route that its inputs decide")
     experts = routes[0].experts.data
-    counts = [np.bincount(r.arrays[ids[0]].ravel(), minlength=experts) for r in ranks]
+    counts = [np.bincount(r.arrays[ids].ravel(), minlength=experts) for r in ranks]
     received = np.sum(counts, axis=0).reshape(program.ranks, -1)
     return [
-        RoutedRows(inputs.tokens, int(inputs.arrays[ids[0]].size), received[rank])
+        RoutedRows(inputs.tokens, int(inputs.arrays[ids].size), received[rank])
         for rank, inputs in enumerate(ranks)
     ]
 
@@ -97,15 +97,6 @@ def bounds(timeline: Timeline, ranks: Sequence[RankIntegers]) -> Bounds:
         link_out_us=float(totals["link_out_bytes"].max()) / rates.shared_bandwidth_link_out * 1e6,
         link_in_us=float(totals["link_in_bytes"].max()) / rates.shared_bandwidth_link_in * 1e6,
         chain_us=longest_chain_us(timeline),
-    )
-
-
-def _is_ids(buffer: BufferOp) -> bool:
-    type = buffer_type(buffer)
-    return (
-        buffer.space.data == "input"
-        and type.rows.data == "tokens"
-        and str(type.element_type) == "i32"
     )
 
 
@@ -209,4 +200,6 @@ def _alone_us(timeline: Timeline, tasks: Records, family: TasksOp) -> Records:
     """Time of each task alone, by rank and grid point."""
     alone = np.zeros((timeline.program.ranks, family.task_count))
     alone[tasks["rank"], timeline.points(tasks)] = tasks["alone"] / 1000
+    if len(timeline.totals) == 1:
+        alone[:] = alone[0]  # a mirrored run
     return alone

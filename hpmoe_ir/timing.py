@@ -14,7 +14,7 @@ from hpmoe_ir.execution import ExecutionError, Raw, kernel_entry, name_tasks
 from hpmoe_ir.lowering.program import LoweredProgram
 from hpmoe_ir.machine import Machine
 from hpmoe_ir.runtime.cpu_model import DeviceFault, RankLaunch
-from hpmoe_ir.runtime.cpu_timing import CounterLines, StageList, execute_timed
+from hpmoe_ir.runtime.cpu_timing import CounterLines, Mirror, StageList, execute_timed
 from hpmoe_ir.runtime.task_records import Records
 
 
@@ -77,10 +77,12 @@ def simulate(
     machine: Machine | None = None,
     stages: Stages | None = None,
     seconds: int = 600,
+    mirror: Mirror | None = None,
 ) -> Timeline:
     """How long one launch takes, with what `build_program` made, on all ranks.
 
-    `machine` is the program's own by default; its sizes must be the same. Raises ExecutionError
+    `machine` is the program's own by default; its sizes must be the same. `mirror` is for
+    `hpmoe_ir.mirrored.simulate_mirrored`, which runs rank 0 alone. Raises ExecutionError
     where inputs or stages do not fit, DeviceFault where the run fails.
     """
     machine = machine or program.machine
@@ -90,7 +92,7 @@ def simulate(
         tasks, totals = execute_timed(
             executable,
             kernel_entry(program),
-            [_launch(program, inputs) for inputs in ranks],
+            [_launch(program, inputs) for inputs in (ranks if mirror is None else ranks[:1])],
             {
                 "table": table,
                 "workspace": program.workspace_bytes,
@@ -102,11 +104,22 @@ def simulate(
                 "windows", program.counters, program.event_count, machine.counter_line
             ),
             stages=None if stages is None else _stage_list(program, stages),
+            mirror=mirror,
             seconds=seconds,
         )
     except DeviceFault as fault:
         raise name_tasks(program, fault) from None
     return Timeline(program, machine, tasks, totals)
+
+
+def ids_of(program: LoweredProgram) -> str:
+    """The input that has the experts of each token. Raises ExecutionError where there is none."""
+    for buffer in program.arguments:
+        type = buffer_type(buffer)
+        integers = str(type.element_type) == "i32" and type.rows.data == "tokens"
+        if integers and buffer.space.data == "input":
+            return buffer.sym_name.data
+    raise ExecutionError(f"@{program.name} has no route that its inputs decide")
 
 
 def _stage_list(program: LoweredProgram, stages: Stages) -> StageList:

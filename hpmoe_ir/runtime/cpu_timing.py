@@ -39,6 +39,20 @@ class CounterLines:
 
 
 @dataclass(frozen=True)
+class Mirror:
+    """Only rank 0 runs; the others are taken to do the same at the same time.
+
+    counters: for the signal `n` that a task with `slot` sends to a peer, by (slot, n), the number
+    of the counter of rank 0 that a peer signals then. fills: content of rank 0's memory that peers
+    would have written, as name, byte offset and bytes.
+    """
+
+    ranks: int
+    counters: Mapping[tuple[int, int], int]
+    fills: Sequence[tuple[str, int, bytes]] = ()
+
+
+@dataclass(frozen=True)
 class StageList:
     """Operators that the host launches one after the other.
 
@@ -61,6 +75,7 @@ def execute_timed(
     machine: Machine,
     counters: CounterLines | None = None,
     stages: StageList | None = None,
+    mirror: Mirror | None = None,
     seconds: int = 600,
 ) -> tuple[Records, Records]:
     """Runs `launch[rank]`; returns records of type `TASK`, by rank, core and time, and of type
@@ -68,11 +83,12 @@ def execute_timed(
 
     The arguments are those of `execute`, except that only integers need a content: everything else
     is given by its size in bytes, and is neither stored nor computed. Memory without content is 0.
-    Raises DeviceFault.
+    With `mirror` there is one rank to launch. Raises DeviceFault.
     """
     persistent = persistent or {}
     job = Job()
-    for key, value in (("seed", 0), ("ranks", len(launch)), ("blocks", blocks)):
+    ranks = len(launch) if mirror is None else mirror.ranks
+    for key, value in (("seed", 0), ("ranks", ranks), ("blocks", blocks)):
         job.line(key, value)
     job.line("steps", 2**62)
     job.line("seconds", seconds)
@@ -88,6 +104,12 @@ def execute_timed(
             job.line("stage", stage)
         for value in stages.communicates:
             job.line("communicates", int(value))
+    if mirror is not None:
+        job.line("mirror")
+        for (slot, number), counter in mirror.counters.items():
+            job.line("mirrored", slot, number, counter)
+        for name, offset, content in mirror.fills:
+            job.line("fill", 0, name, offset, job.add_data(content), len(content))
     for name, value in persistent.items():
         size, data = (value, -1) if isinstance(value, int) else (len(value), job.add_data(value))
         for rank in range(len(launch)):

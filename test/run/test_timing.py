@@ -16,8 +16,9 @@ from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.layer import LayerConfig
 from hpmoe_ir.machine_rates import RATE_NAMES
+from hpmoe_ir.mirrored import simulate_mirrored
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.routing import parse_routing
+from hpmoe_ir.routing import generate_routing, parse_routing
 from hpmoe_ir.run_levels import rank_inputs
 from hpmoe_ir.runtime.task_records import Records
 from hpmoe_ir.source import make_context
@@ -215,6 +216,40 @@ def test_stages_that_do_not_fit_are_refused(skewed: Built):
     back = STAGES | {"weighted_sum": 1}
     with pytest.raises(ExecutionError, match="a queue of the aiv cores returns to an earlier"):
         skewed.simulate(stages=Stages(back, COMMUNICATES[:-1]))
+
+
+def test_one_rank_stands_for_all_where_all_do_the_same():
+    """Rank 0 alone, with mirrored peers, takes as long as with real ones."""
+    config = preset_layer("deepseek-v3-tiny").with_sizes(ranks=4, tokens=1024, hidden=1024)
+    kernel = compile_module(make_context(), layer_module(config), LowerMoePass()).forward
+    executable = build_program(kernel.program, kernel.source)
+    routing = generate_routing(parse_routing("balanced"), config, [1024] * 4, 0)
+    ranks = [RankIntegers({"ids": r.ids}, len(r.ids)) for r in routing]
+    every = simulate(kernel.program, executable, kernel.table, ranks)
+    alone = simulate_mirrored(kernel.program, executable, kernel.table, ranks)
+    assert alone.time_us == pytest.approx(every.time_us, rel=0.02)
+    assert order(alone.tasks) == order(every.tasks[every.tasks["rank"] == 0])
+    assert len(alone.totals) == 1
+    for name in ("link_in_bytes", "link_out_bytes", "l2_bytes"):
+        assert alone.totals[name][0] == pytest.approx(every.totals[name][0], rel=0.01)
+    own, all_ranks = bounds(alone, ranks), bounds(every, ranks)
+    assert own.matrix_us == all_ranks.matrix_us
+    assert own.chain_us == pytest.approx(all_ranks.chain_us, rel=0.02)
+
+
+def test_a_routing_that_ranks_see_differently_is_not_mirrored(skewed: Built):
+    kernel = skewed.kernel
+    with pytest.raises(ExecutionError, match="a routing that is the same seen from each rank"):
+        simulate_mirrored(kernel.program, skewed.executable, kernel.table, skewed.integers)
+
+
+def test_destinations_that_do_not_rotate_are_not_mirrored():
+    layer = built("balanced", LowerMoePass(rotate=False))
+    ids = np.tile(np.arange(2, dtype=np.int32), (64, 1))
+    local = CONFIG.local_experts
+    ranks = [RankIntegers({"ids": (ids + local * r) % CONFIG.experts}, 64) for r in range(4)]
+    with pytest.raises(ExecutionError, match="destinations that are counted from the rank"):
+        simulate_mirrored(layer.kernel.program, layer.executable, layer.kernel.table, ranks)
 
 
 def test_inputs_that_do_not_fit_are_refused(skewed: Built):

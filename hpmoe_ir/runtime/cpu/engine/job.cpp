@@ -61,6 +61,13 @@ static bool ReadTiming(const std::string& key, std::istream& in) {
     int value = 0;
     in >> value;
     timing_job.communicates.push_back(value != 0);
+  } else if (key == "mirror") {
+    timing_job.mirror = true;
+  } else if (key == "mirrored") {
+    uint64_t slot = 0;
+    uint64_t number = 0;
+    in >> slot >> number;
+    in >> timing_job.mirrored[slot * 256 + number];
   } else if (key == "counters") {
     in >> timing_job.counters >> timing_job.first_counter >> timing_job.counter_count >>
         timing_job.counter_pitch;
@@ -103,6 +110,10 @@ static void ReadLine(Job& job, const std::string& key, std::istream& in) {
     Memory memory;
     in >> memory.rank >> memory.name >> memory.symmetric >> memory.bytes >> memory.data;
     job.memories.push_back(memory);
+  } else if (key == "fill") {
+    Fill fill;
+    in >> fill.rank >> fill.name >> fill.offset >> fill.data >> fill.bytes;
+    job.fills.push_back(fill);
   } else if (key == "launch") {
     job.launches.emplace_back();
     in >> job.launches.back().rank;

@@ -21,6 +21,15 @@ struct Memory {
   int64_t data;  // offset of its content in data.bin; kNoData: the pattern
 };
 
+// Content of a part of such memory.
+struct Fill {
+  int rank;
+  std::string name;
+  uint64_t offset;
+  uint64_t data;
+  uint64_t bytes;
+};
+
 // Memory of one launch: an input has `data`, an output has `result`.
 struct Array {
   std::string name;
@@ -52,6 +61,7 @@ struct Job {
   bool weak = false;  // memory
   Counters counters;
   std::vector<Memory> memories;
+  std::vector<Fill> fills;
   std::vector<Launch> launches;
   const uint8_t* data = nullptr;
   uint8_t* results = nullptr;

@@ -6,7 +6,8 @@
 
 namespace cpu_model {
 
-void Recorder::Start(int ranks, const Rates& rates) {
+void Recorder::Start(int ranks, bool mirror, const Rates& rates) {
+  mirror_ = mirror;
   rates_ = &rates;
   granule_ = static_cast<uint64_t>(rates.dma_granule);
   touches_.resize(kTouches);
@@ -33,7 +34,8 @@ void Recorder::TakeUses(int rank, std::vector<Use>& uses) {
     (write ? moved.written : moved.read) += static_cast<double>(touch.bytes);
     const uint64_t each = std::max<uint64_t>(touch.bytes / count, 1);
     uint64_t memory = 0;
-    for (uint64_t block = first; block < first + count; ++block) {
+    const bool ghost = mirror_ && owner != rank;  // has no L2 of its own
+    for (uint64_t block = first; !ghost && block < first + count; ++block) {
       memory += l2_[owner].Touch(static_cast<uint32_t>(block), each, write);
     }
     moved.memory += static_cast<double>(memory);
@@ -45,17 +47,18 @@ void Recorder::TakeUses(int rank, std::vector<Use>& uses) {
   uses.clear();
   for (const Moved& moved : moved_) {
     const double bytes = moved.read + moved.written;
-    uses.push_back({moved.rank, kL2, bytes, bytes / all});
+    const int peer = mirror_ ? rank : moved.rank;
+    uses.push_back({peer, kL2, bytes, bytes / all});
     if (moved.memory > 0) {
-      uses.push_back({moved.rank, kHbm, moved.memory, std::min(1.0, moved.memory / all)});
+      uses.push_back({peer, kHbm, moved.memory, std::min(1.0, moved.memory / all)});
     }
     if (moved.rank == rank) continue;
     if (moved.written > 0) {
       uses.push_back({rank, kLinkOut, moved.written, 1});
-      uses.push_back({moved.rank, kLinkIn, moved.written, 1});
+      uses.push_back({peer, kLinkIn, moved.written, 1});
     }
     if (moved.read > 0) {
-      uses.push_back({moved.rank, kLinkOut, moved.read, 1});
+      uses.push_back({peer, kLinkOut, moved.read, 1});
       uses.push_back({rank, kLinkIn, moved.read, 1});
     }
   }

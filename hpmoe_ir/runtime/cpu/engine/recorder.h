@@ -14,7 +14,8 @@ namespace cpu_model {
 
 class Recorder {
  public:
-  void Start(int ranks, const Rates& rates);
+  // mirror: what goes to another rank also comes from one, so it counts for the own.
+  void Start(int ranks, bool mirror, const Rates& rates);
 
   void Scalar(double cycles) { scalar_ += cycles; }
   double scalar() const { return scalar_; }
@@ -63,6 +64,8 @@ class Recorder {
     base_ = base;
     bits_ = bits;
   }
+  // The same place in the memory of rank 0.
+  uint64_t AtHome(uint64_t addr) const { return base_ + ((addr - base_) & ((1ull << bits_) - 1)); }
   int RankOf(uint64_t addr) const { return static_cast<int>((addr - base_) >> bits_); }
   uint64_t base() const { return base_; }
   int bits() const { return bits_; }
@@ -92,6 +95,7 @@ class Recorder {
   double scalar_ = 0;
   bool works_ = false;
   double lead_ = 0;
+  bool mirror_ = false;
   uint64_t granule_ = 1;
   uint64_t base_ = 0;
   int bits_ = 0;

@@ -1,4 +1,5 @@
 // Streams: launch n + 1 of a rank starts as soon as its own launch n has ended.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -148,7 +149,8 @@ static void Finished(Core& core) {
 
 static void MakeCores() {
   Engine& engine = TheEngine();
-  for (int rank = 0; rank < engine.ranks; ++rank) {
+  const int ranks = timing_job.mirror ? 1 : engine.ranks;
+  for (int rank = 0; rank < ranks; ++rank) {
     for (int i = 0; i < engine.blocks * 3; ++i) {
       auto core = std::make_unique<Core>();
       core->number = static_cast<int>(engine.cores.size());
@@ -164,13 +166,13 @@ static void MakeCores() {
 
 // Enough addresses for the memories of any rank.
 static uint64_t BytesOfRank() {
-  uint64_t bytes = 0;
   constexpr uint64_t kEach = 16384;
-  for (const Memory& memory : job->memories) bytes += memory.bytes + kEach;
+  std::vector<uint64_t> bytes(TheEngine().ranks);
+  for (const Memory& memory : job->memories) bytes[memory.rank] += memory.bytes + kEach;
   for (const Launch& launch : job->launches) {
-    for (const Array& array : launch.arrays) bytes += array.bytes + kEach;
+    for (const Array& array : launch.arrays) bytes[launch.rank] += array.bytes + kEach;
   }
-  return bytes / TheEngine().ranks * 2;
+  return *std::max_element(bytes.begin(), bytes.end());
 }
 
 void RunJob(const Job& the_job) {
@@ -188,6 +190,11 @@ void RunJob(const Job& the_job) {
     const bool writable = memory.symmetric || memory.data == kNoData;
     Load(AddRegion(memory.name, memory.rank, memory.bytes, memory.symmetric, writable),
          memory.data);
+  }
+  for (const Fill& fill : job->fills) {
+    const Region* region = Find(fill.rank, fill.name);
+    if (region == nullptr) Die("no memory '" + fill.name + "' to fill");
+    std::memcpy(GlobalData(region->begin + fill.offset), job->data + fill.data, fill.bytes);
   }
   DeclareCounters(job->counters);
   streams.resize(engine.ranks);

@@ -28,6 +28,8 @@ State& TheState() {
   return state;
 }
 
+int RankCount() { return timing_job.mirror ? 1 : TheEngine().ranks; }
+
 CoreClock& ClockOf(const Core& core) { return TheState().cores[core.number]; }
 
 static void Push(double time, Core* core, int32_t signal, int32_t stage, int32_t rank) {
@@ -60,7 +62,7 @@ static void Deliver(int32_t at) {
   WakeWatchers(signal.addr, signal.addr + signal.bytes);
 }
 
-int CounterAt(const Core& core, uint64_t addr) {
+static uint64_t FirstCounter(int rank) {
   static std::vector<uint64_t> begins;
   if (begins.empty()) {
     begins.assign(TheEngine().ranks, 0);
@@ -70,10 +72,18 @@ int CounterAt(const Core& core, uint64_t addr) {
       }
     }
   }
-  const uint64_t begin = begins[core.rank];
+  return begins[rank];
+}
+
+int CounterAt(const Core& core, uint64_t addr) {
+  const uint64_t begin = FirstCounter(core.rank);
   if (begin == 0 || addr < begin) return -1;
   const uint64_t index = (addr - begin) / timing_job.counter_pitch;
   return index < timing_job.counter_count ? static_cast<int>(index) : -1;
+}
+
+uint64_t CounterAddress(const Core& core, uint64_t index) {
+  return FirstCounter(core.rank) + index * timing_job.counter_pitch;
 }
 
 void SleepUntilWritten(Core& core, uint64_t addr) {

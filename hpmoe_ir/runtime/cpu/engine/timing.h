@@ -8,6 +8,7 @@
 #define CPU_MODEL_ENGINE_TIMING_H_
 
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "engine.h"
@@ -30,6 +31,10 @@ struct TimingJob {
   uint64_t first_counter = 0;      // byte offset in it
   uint64_t counter_count = 0;
   uint64_t counter_pitch = 64;
+  // Only rank 0 runs; the others do the same at the same time. What it sends to a peer, a peer
+  // sends to it: `mirrored` has the counter that is meant, for the n-th signal of a task.
+  bool mirror = false;
+  std::unordered_map<uint64_t, uint64_t> mirrored;  // by slot * 256 + n
 };
 extern TimingJob timing_job;
 

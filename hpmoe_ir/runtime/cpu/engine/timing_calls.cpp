@@ -166,11 +166,21 @@ bool In(const LocalRef& dst, const GlobalRef& src, const Blocks& blocks, DType t
   return true;
 }
 
+// The counter of this rank that a peer signals when this rank signals one of a peer.
+static uint64_t MirroredCounter(const Core& core, uint32_t slot, uint32_t number) {
+  const auto found = timing_job.mirrored.find(uint64_t{slot} * 256 + number);
+  if (found == timing_job.mirrored.end()) {
+    Fail("state", Format("signal %u of a task has no mirrored counter", number), core.where);
+  }
+  return CounterAddress(core, found->second);
+}
+
 void SignalFrom(Core& core, uint64_t addr, const uint8_t* data, uint32_t bytes, bool add,
                 DType type) {
   State& state = TheState();
   Meet(core);
   CoreClock& clock = ClockOf(core);
+  const uint32_t number = clock.signals++;
   if (clock.in_task) {
     if (!clock.started) clock.task.start = state.now;
     if (!clock.signalled) clock.task.done = state.now;
@@ -180,6 +190,7 @@ void SignalFrom(Core& core, uint64_t addr, const uint8_t* data, uint32_t bytes, 
   const double latency =
       remote ? state.rates().latency_remote_signal : state.rates().latency_signal;
   Signal signal = {addr, bytes, add, type, {}};
+  if (timing_job.mirror && remote) signal.addr = MirroredCounter(core, clock.task.slot, number);
   std::memcpy(signal.data, data, bytes);
   SendSignal(signal, state.now + latency * 1e9);
   Record(core, StepKind::kOut, PIPE_MTE3, remote,
@@ -189,7 +200,8 @@ void SignalFrom(Core& core, uint64_t addr, const uint8_t* data, uint32_t bytes, 
 bool Out(const GlobalRef& dst, const LocalRef& src, const Blocks& blocks, DType type) {
   Core& core = Current();
   if (IsInteger(type) && blocks.count == 1 && blocks.bytes <= kSignalBytes && blocks.bytes != 0) {
-    const Region* region = FindRegion(dst.addr);
+    const Region* region =
+        FindRegion(timing_job.mirror ? TheState().recorder.AtHome(dst.addr) : dst.addr);
     if (region != nullptr && region->symmetric) {
       SignalFrom(core, dst.addr, LocalData(core, src), blocks.bytes, core.atomic, type);
       return false;
@@ -197,7 +209,7 @@ bool Out(const GlobalRef& dst, const LocalRef& src, const Blocks& blocks, DType 
   }
   Record(core, StepKind::kOut, PIPE_MTE3, Remote(core, dst.addr),
          Traffic(dst.addr, blocks, blocks.dst_pitch, true));
-  return IsInteger(type);
+  return IsInteger(type) && !(timing_job.mirror && Remote(core, dst.addr));
 }
 
 void InNz(const GlobalRef& src, const NzShape& shape) {
@@ -280,6 +292,7 @@ void Mark(uint32_t value) {
   clock.in_task = true;
   clock.started = clock.signalled = false;
   clock.waited = 0;
+  clock.signals = 0;
 }
 
 void End(Core& core) {

@@ -39,13 +39,12 @@ uint64_t Place(int rank, uint64_t bytes) {
 
 void Start(uint64_t bytes_of_rank) {
   State& state = TheState();
-  const int ranks = TheEngine().ranks;
-  state.recorder.Start(ranks, state.rates());
-  state.fluid = std::make_unique<Fluid>(ranks, state.rates());
+  state.recorder.Start(RankCount(), timing_job.mirror, state.rates());
+  state.fluid = std::make_unique<Fluid>(RankCount(), state.rates());
   state.cores.resize(TheEngine().cores.size());
   for (size_t i = 0; i < state.cores.size(); ++i) state.cores[i].work.core = static_cast<int>(i);
-  TheTimeline().totals.resize(ranks);
-  Reserve(ranks, bytes_of_rank);
+  TheTimeline().totals.resize(RankCount());
+  Reserve(TheEngine().ranks, bytes_of_rank);
 }
 
 }  // namespace timed

@@ -17,7 +17,7 @@ struct RankStages {
 };
 
 static RankStages& StagesOf(int rank) {
-  static std::vector<RankStages> ranks(TheEngine().ranks);
+  static std::vector<RankStages> ranks(RankCount());
   return ranks[rank];
 }
 
@@ -35,12 +35,12 @@ static void Close(int rank) {
   if (!Done(stages) || stages.waiting.empty() || stages.closing) return;
   const double launch = TheState().rates().latency_launch * 1e9;
   if (!timing_job.communicates[stages.open]) return OpenNext(rank, launch);
-  for (int other = 0; other < TheEngine().ranks; ++other) {
+  for (int other = 0; other < RankCount(); ++other) {
     const RankStages& others = StagesOf(other);
     if (others.open < stages.open || (others.open == stages.open && !Done(others))) return;
   }
   const double collective = TheState().rates().latency_collective * 1e9;
-  for (int other = 0; other < TheEngine().ranks; ++other) {
+  for (int other = 0; other < RankCount(); ++other) {
     const RankStages& others = StagesOf(other);
     if (others.open == stages.open && !others.closing && !others.waiting.empty()) {
       OpenNext(other, launch + collective);

@@ -23,9 +23,10 @@ struct CoreClock {
   bool in_task = false;
   bool started = false;  // the task's body
   bool signalled = false;
-  double waited = 0;  // longest wait of the task for a counter
-  double looked = 0;  // last look at memory that is polled
-  double period = 0;  // from look to look
+  uint32_t signals = 0;  // that the task has sent
+  double waited = 0;     // longest wait of the task for a counter
+  double looked = 0;     // last look at memory that is polled
+  double period = 0;     // from look to look
   uint64_t watch = 0;
   int stage = 0;                     // that the core is in, or wants to enter
   uint64_t lines[kCacheLines] = {};  // of the data cache, 0 where empty
@@ -66,6 +67,7 @@ struct State {
   const Rates& rates() const { return timing_job.rates; }
 };
 State& TheState();
+int RankCount();  // that run
 CoreClock& ClockOf(const Core& core);
 
 void ResumeAt(Core& core, double time);
@@ -75,6 +77,7 @@ void WakeWatchers(uint64_t begin, uint64_t end);
 void SleepUntilWritten(Core& core, uint64_t addr);
 // Index of a counter of the core's rank; -1 where the address is none.
 int CounterAt(const Core& core, uint64_t addr);
+uint64_t CounterAddress(const Core& core, uint64_t index);
 
 // Stages.
 void EnterStage(Core& core, int stage);
