@@ -5,15 +5,8 @@
 
 namespace cpu_model {
 
-// What the signals sent to the counters of one cache line carry.
-struct CounterLine {
-  uint32_t version = 0;
-  std::vector<std::pair<uint64_t, Clock>> words;  // by address
-};
-
 Pool<Op> ops;
 static std::vector<CoreOrder> orders;
-static std::unordered_map<uint64_t, CounterLine> counters;  // by line
 
 bool Checking() { return !orders.empty(); }
 
@@ -171,7 +164,7 @@ void Acquire(Core& core, const Clock& clock) {
   Join(*order.clock, clock);
 }
 
-static void NoteRelease(Core& core, Where where) {
+void NoteRelease(Core& core, Where where) {
   CoreOrder& order = OrderOf(core);
   Release release = {static_cast<uint32_t>(core.calls), where, {}};
   for (int q = 0; q < kPipes; ++q) {
@@ -180,39 +173,6 @@ static void NoteRelease(Core& core, Where where) {
   release.drained[kS] = order.scalar_done;
   order.releases.push_back(release);
   EndScalarOps(core);
-}
-
-void ReleaseCounter(Core& core, Pipe pipe, uint64_t addr, Where where) {
-  const Clock clock = Released(core, pipe, false);
-  CounterLine& line = counters[addr / 64];
-  ++line.version;
-  auto at = std::find_if(line.words.begin(), line.words.end(),
-                         [addr](const auto& counter) { return counter.first == addr; });
-  if (at == line.words.end()) {
-    line.words.emplace_back(addr, clock);
-  } else {
-    Join(at->second, clock);
-  }
-  NoteRelease(core, where);
-}
-
-void AcquireLine(Core& core, uint64_t line) {
-  const auto at = counters.find(line / 64);
-  if (at == counters.end()) return;
-  CoreOrder& order = OrderOf(core);
-  if (order.line == line && order.line_version == at->second.version) return;
-  order.line = line;
-  order.line_version = at->second.version;
-  for (const auto& counter : at->second.words) Acquire(core, counter.second);
-}
-
-void AcquireByCopy(Core& core, uint64_t addr) {
-  const auto at = counters.find(addr / 64);
-  if (at == counters.end()) return;
-  CoreOrder& order = OrderOf(core);
-  if (order.copied == 0) order.copied_clock.assign(order.clock->size(), 0);
-  order.copied = order.issued[kMte2];
-  for (const auto& counter : at->second.words) Join(order.copied_clock, counter.second);
 }
 
 void NoteCrossSet(Core& core, int mode, pipe_t from, uint16_t id, Where where) {

@@ -101,6 +101,7 @@ void EndScalarOps(Core& core);  // later scalar accesses are new calls
 // Order between cores.
 Clock Released(const Core& core, Pipe pipe, bool drained);
 void Acquire(Core& core, const Clock& clock);
+void NoteRelease(Core& core, Where where);
 void ReleaseCounter(Core& core, Pipe pipe, uint64_t addr, Where where);
 void AcquireLine(Core& core, uint64_t line);  // every counter of a cache line
 void AcquireByCopy(Core& core, uint64_t addr);

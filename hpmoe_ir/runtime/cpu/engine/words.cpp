@@ -1,8 +1,50 @@
-// Two counters in one cache line: polled, and added to by different cores.
+// Counters: what signals carry from core to core, and two counters in one cache line.
 #include "shadow.h"
 
 namespace cpu_model {
 
+// What the signals sent to the counters of one cache line carry.
+struct CounterLine {
+  uint32_t version = 0;
+  std::vector<std::pair<uint64_t, Clock>> words;  // by address
+};
+
+static std::unordered_map<uint64_t, CounterLine> counters;  // by line
+
+void ReleaseCounter(Core& core, Pipe pipe, uint64_t addr, Where where) {
+  const Clock clock = Released(core, pipe, false);
+  CounterLine& line = counters[addr / 64];
+  ++line.version;
+  auto at = std::find_if(line.words.begin(), line.words.end(),
+                         [addr](const auto& counter) { return counter.first == addr; });
+  if (at == line.words.end()) {
+    line.words.emplace_back(addr, clock);
+  } else {
+    Join(at->second, clock);
+  }
+  NoteRelease(core, where);
+}
+
+void AcquireLine(Core& core, uint64_t line) {
+  const auto at = counters.find(line / 64);
+  if (at == counters.end()) return;
+  CoreOrder& order = OrderOf(core);
+  if (order.line == line && order.line_version == at->second.version) return;
+  order.line = line;
+  order.line_version = at->second.version;
+  for (const auto& counter : at->second.words) Acquire(core, counter.second);
+}
+
+void AcquireByCopy(Core& core, uint64_t addr) {
+  const auto at = counters.find(addr / 64);
+  if (at == counters.end()) return;
+  CoreOrder& order = OrderOf(core);
+  if (order.copied == 0) order.copied_clock.assign(order.clock->size(), 0);
+  order.copied = order.issued[kMte2];
+  for (const auto& counter : at->second.words) Join(order.copied_clock, counter.second);
+}
+
+// A word that is polled, or that cores add to.
 struct Word {
   uint64_t addr = 0;
   bool polled = false;
