@@ -177,7 +177,7 @@ const hpmoe_host::LayerPlan kPlan = {{
     {{
 {header}
     }},
-}};
+{_wait_names(plan)}}};
 
 // Room to place the windows at a multiple of 512 bytes.
 constexpr uint64_t kAlignment = 512;
@@ -226,6 +226,30 @@ int {name}_destroy({name}_handle* handle) {{
 {error}
 
 {symmetric}
+"""
+
+
+def _wait_names(plan: HostPlan) -> str:
+    """The names by which a wait that has given up is told; none where waits have no budget."""
+    if not plan.events:
+        return ""
+    events = "\n".join(
+        f'            {{"{n}", {first}, {count}}},' for n, first, count in plan.events
+    )
+    tasks = "\n".join(
+        f'            {{"{name}", {{{", ".join(str(n) for n in extents)}}}}},'
+        for name, extents in plan.tasks
+    )
+    return f"""\
+    // Families of events (first number, count) and of tasks (extents), by name.
+    {{
+        {{
+{events}
+        }},
+        {{
+{tasks}
+        }},
+    }},
 """
 
 

@@ -49,6 +49,10 @@ class HostPlan:
     """Words of the header of the task table."""
     arguments: tuple[HostArgument, ...]
     """In the order of the kernel's arguments, without the status."""
+    events: tuple[tuple[str, int, int], ...]
+    """Name, first number and count of each family of events, where waits have a budget."""
+    tasks: tuple[tuple[str, tuple[int, ...]], ...]
+    """Name and extents of each family of tasks, where waits have a budget."""
     kernel_arguments: tuple[str, ...]
     """All of the caller's and the status, in the kernel's order."""
 
@@ -81,8 +85,22 @@ def host_plan(program: LoweredProgram, table: bytes) -> HostPlan:
         window_bytes=program.window_bytes,
         header=tuple(int(w) for w in words),
         arguments=tuple(_argument(b) for b in arguments),
+        events=_events(program) if program.given_up is not None else (),
+        tasks=_tasks(program) if program.given_up is not None else (),
         kernel_arguments=tuple(b.sym_name.data for b in program.arguments),
     )
+
+
+def _events(program: LoweredProgram) -> tuple[tuple[str, int, int], ...]:
+    found: list[tuple[str, int, int]] = []
+    for name, event in program.events.items():
+        assert event.line is not None
+        found.append((name, event.line.value.data, event.event_count))
+    return tuple(found)
+
+
+def _tasks(program: LoweredProgram) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    return tuple((name, family.extents) for name, family in program.families.items())
 
 
 def _argument(buffer: BufferOp) -> HostArgument:

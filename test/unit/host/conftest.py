@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from xdsl.passes import ModulePass
 
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.layer import LayerConfig
@@ -32,10 +33,11 @@ LAYER = LayerConfig("small", hidden=64, width=32, experts=4, top_k=2, ranks=2, t
 FLAGS = ("-std=c++17", "-O0", "-Wall", "-Wextra", "-Werror")
 
 
-def lowered(config: LayerConfig) -> LoweredProgram:
+def lowered(config: LayerConfig, *more: ModulePass) -> LoweredProgram:
     """The queue program of a layer, as lowering sees it."""
     module = layer_module(config)
-    LowerMoePass().apply(make_context(), module)
+    for step in (LowerMoePass(), *more):
+        step.apply(make_context(), module)
     return lowered_program(module, "host")
 
 
@@ -122,8 +124,11 @@ class HostBuild:
 @pytest.fixture(scope="session")
 def host_build(tmp_path_factory: pytest.TempPathFactory) -> HostBuild:
     """The small layer's project."""
-    program = lowered(LAYER)
-    folder = tmp_path_factory.mktemp("host-project")
+    return build_host(lowered(LAYER), tmp_path_factory.mktemp("host-project"))
+
+
+def build_host(program: LoweredProgram, folder: Path) -> HostBuild:
+    """The project of a program, built."""
     for name, content in files_of(program).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,7 @@
 // Calls the C interface of @moe_layer as the words on standard input say, one call a line, and
 // writes what each returns between the records of the fakes.
 #include <cstdio>
+#include <cstring>
 #include <iostream>
 #include <map>
 #include <sstream>
@@ -86,6 +87,12 @@ void Run(const std::string& command, std::istream& words) {
     words >> device.last_error;
   } else if (command == "word") {
     ShowWord(words);
+  } else if (command == "set-words") {
+    size_t offset = 0;
+    words >> text >> offset;
+    for (uint32_t word = 0; words >> word; offset += sizeof(word)) {
+      std::memcpy(static_cast<uint8_t*>(fake::Named(text)) + offset, &word, sizeof(word));
+    }
   } else if (command == "symmetric-bytes") {
     std::printf("%llu\n", static_cast<unsigned long long>(moe_layer_symmetric_bytes()));
   } else {

@@ -62,7 +62,8 @@ Layer::Layer(const LayerPlan& plan, const void* table, size_t table_bytes) try :
   status_ = DeviceMemory(sizeof(unwritten), "the status");
   status_.Upload(unwritten.data(), sizeof(unwritten), "the status");
   windows_.Allocate(kWindowAlignment, plan.window_bytes, "the windows");
-  const size_t counter_bytes = plan.header[kEvents] * kCounterLine;
+  const size_t counter_bytes =
+      plan.header[kEvents] * kCounterLine + GivenUpBytes(plan.header[kBlocks], plan.waits);
   if (counter_bytes != 0) {
     void* counters =
         static_cast<uint8_t*>(windows_.address()) + plan.header[kCounters] * kCounterLine;
@@ -107,7 +108,7 @@ void Layer::CheckStatus(aclrtStream stream) {
     CheckAcl(aclrtSynchronizeStream(stream), "aclrtSynchronizeStream after " + name);
     status_.Download(status.data(), sizeof(status), "the status");
   } catch (const Failure& failure) {
-    Break(failure.what());
+    Break(failure.what() + GivenUp());
   }
   if (status[kCode] == kStatusOverCapacity) {
     throw OverCapacity(Prefixed(name + ": rank " + std::to_string(status[kRank]) +
@@ -118,6 +119,20 @@ void Layer::CheckStatus(aclrtStream stream) {
   if (status[kCode] != kStatusOk) {
     Break(name + " wrote status " + std::to_string(status[kCode]) + ", expected 0 or 1");
   }
+}
+
+std::string Layer::GivenUp() const {
+  const uint32_t blocks = plan_.header[kBlocks];
+  const uint64_t bytes = GivenUpBytes(blocks, plan_.waits);
+  if (bytes == 0) return "";
+  const uint8_t* lines = static_cast<const uint8_t*>(windows_.address()) +
+                         (plan_.header[kCounters] + plan_.header[kEvents]) * kCounterLine;
+  std::vector<uint32_t> words(bytes / sizeof(uint32_t));
+  // After a trap the device may not answer any more: then there is nothing to add.
+  if (aclrtMemcpy(words.data(), bytes, lines, bytes, ACL_MEMCPY_DEVICE_TO_HOST) != ACL_SUCCESS) {
+    return "";
+  }
+  return GivenUpText(words, blocks, launch_, plan_.waits);
 }
 
 void Layer::Close() {

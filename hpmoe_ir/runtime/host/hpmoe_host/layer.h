@@ -9,6 +9,7 @@
 #include <string>
 
 #include "acl/acl.h"
+#include "hpmoe_host/given_up.h"
 #include "hpmoe_host/kernel_call.h"
 #include "hpmoe_host/memory.h"
 #include "hpmoe_host/table_image.h"
@@ -22,6 +23,7 @@ struct LayerPlan {
   uint64_t workspace_bytes;
   uint64_t window_bytes;
   TableHeader header;  // of its task table
+  WaitNames waits = {};
 };
 
 // One buffer of a launch, as the caller gave it.
@@ -58,6 +60,8 @@ class Layer {
  private:
   void LaunchBy(std::initializer_list<Argument> given, uint32_t tokens,
                 const std::function<void(const KernelCall&)>& enqueue);
+  // What cores have left in their lines, if that can be read.
+  std::string GivenUp() const;
   // A rank that went wrong can't take part in further launches: the others' counters have moved on.
   [[noreturn]] void Break(const std::string& text);
   std::string Prefixed(const std::string& text) const;
