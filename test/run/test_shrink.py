@@ -120,6 +120,14 @@ def test_a_budget(capsys: pytest.CaptureFixture[str]):
     assert "smallest  hpmoe run " in out
 
 
+@pytest.mark.usefixtures("planted_faults")
+def test_the_page_about_it(capsys: pytest.CaptureFixture[str]):
+    page = (Path(__file__).parents[2] / "docs" / "finding-faults.md").read_text()
+    command, end = (page.split(f"```{kind} shrink\n")[1].split("```")[0] for kind in ("sh", "text"))
+    assert hpmoe(*shlex.split(command)[1:]) == 1
+    assert capsys.readouterr().out.endswith(end)
+
+
 def test_nothing_fails(capsys: pytest.CaptureFixture[str]):
     assert hpmoe(*LAYER, "--level", "queue", "-p", PASSES, "--shrink") == 0
     captured = capsys.readouterr()
