@@ -1,0 +1,75 @@
+"""The pages about machines and timing say what is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from hpmoe_ir.bounds import bounds
+from hpmoe_ir.compiler import compile_module
+from hpmoe_ir.execution import build_program
+from hpmoe_ir.frontends.build_layer import layer_module
+from hpmoe_ir.frontends.presets import preset_layer
+from hpmoe_ir.machine import MACHINE_DIR, UNITS, Number, load_machine, machine_names
+from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.routing import generate_routing, parse_routing
+from hpmoe_ir.source import make_context
+from hpmoe_ir.timing import RankIntegers, simulate
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def blocks(page: str, kind: str) -> list[str]:
+    """Contents of the fenced blocks of a kind."""
+    return re.findall(rf"^```{kind}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+
+
+def machine_table() -> str:
+    """A row for each number, a column for each description, sources of the last one."""
+    machines = [load_machine(name) for name in machine_names()]
+    names = " | ".join(machine.name for machine in machines)
+    lines = [f"| number | unit | {names} | source |", "| --- " * (len(machines) + 3) + "|"]
+    for key, unit in UNITS.items():
+        values = " | ".join(shown(machine.numbers[key]) for machine in machines)
+        source = machines[-1].numbers[key].source
+        lines.append(f"| `{key}` | {unit} | {values} | {source} |")
+    return "\n".join(lines) + "\n"
+
+
+def shown(number: Number) -> str:
+    value = f"{number.value:g}"
+    return f"{value} ({number.low:g} to {number.high:g})" if number.uncertain else value
+
+
+def test_machines(tmp_path: Path):
+    page = (DOCS / "machines.md").read_text()
+    assert page.endswith(machine_table()), f"the table is now\n{machine_table()}"
+    number, own = blocks(page, "toml")
+    assert number in (MACHINE_DIR / "ascend-a3.toml").read_text()
+    path = tmp_path / "own.toml"
+    path.write_text(own)
+    machine, base = load_machine(str(path)), load_machine("ascend-a3")
+    changed = {key for key in UNITS if machine.numbers[key] != base.numbers[key]}
+    assert changed == {"shared_bandwidth.link_out", "shared_bandwidth.link_in"}
+    assert 'machine.with_rate("latency.poll", 1e-6)' in page
+    assert machine.with_rate("latency.poll", 1e-6).rates.latency_poll == 1e-6
+
+
+def test_timing():
+    page = (DOCS / "timing.md").read_text()
+    (code,) = blocks(page, "python")
+    config = preset_layer("deepseek-v3-tiny").with_sizes(ranks=2, tokens=16)
+    kernel = compile_module(make_context(), layer_module(config), LowerMoePass()).forward
+    routing = [r.ids for r in generate_routing(parse_routing("balanced"), config, [16] * 2, 0)]
+    names: dict[str, Any] = {
+        "simulate": simulate,
+        "bounds": bounds,
+        "RankIntegers": RankIntegers,
+        "program": kernel.program,
+        "executable": build_program(kernel.program, kernel.source),
+        "table": kernel.table,
+        "routing": routing,
+    }
+    exec(compile(code, "timing.md", "exec"), names)
+    assert names["timeline"].time_us > bounds(names["timeline"], names["ranks"]).bound_us
