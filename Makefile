@@ -1,5 +1,6 @@
 # make demo   compile and run a small DeepSeek-shaped layer on four ranks, compared with MindSpore
 # make test   lint, format, types, lit and pytest
+# make fuzz   generated programs at all levels: CASES=1000 SEED=0
 # Each sets up a virtual environment in .venv first; nothing outside the checkout is changed.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -12,7 +13,8 @@ SEED ?= 0
 CXX_FILES = $(shell git ls-files '*.h' '*.cpp')
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint types format-cxx lit pytest fuzz-text mutants format clean
+CASES ?= 1000
+.PHONY: help venv demo test lint types format-cxx lit pytest fuzz fuzz-text mutants format clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -45,6 +47,10 @@ pytest: $(STAMP) ## unit tests and runs of generated code
 
 fuzz-text: $(STAMP) ## ten thousand mutated inputs: no traceback, no hang, no file left behind
 	PYTHONPATH=test $(BIN)/python -m text_fuzz --seed $(SEED) --cases 10000 --jobs $(JOBS)
+
+fuzz: $(STAMP) ## CASES generated graphs, of SEED, at all levels, and 500 tile programs
+	PYTHONPATH=test $(BIN)/python -m generated levels --cases $(CASES) --seed $(SEED)
+	PYTHONPATH=test $(BIN)/python -m generated programs --count 500 --first $(SEED)
 
 format: $(STAMP) ## rewrite Python and C++ in the house style
 	$(BIN)/ruff check --fix .

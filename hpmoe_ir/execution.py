@@ -59,8 +59,11 @@ def kernel_entry(program: LoweredProgram) -> KernelEntry:
     )
 
 
-def build_program(program: LoweredProgram, source: str) -> Path:
-    """Compiles the device source against the CPU model; the executable is kept by content."""
+def build_program(program: LoweredProgram, source: str, *, quick: bool = False) -> Path:
+    """Compiles the device source against the CPU model; the executable is kept by content.
+
+    `quick`: without optimising, for what runs once.
+    """
     directory = cache_dir() / "sources"
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{program.name}-{hashlib.sha256(source.encode()).hexdigest()[:16]}.cpp"
@@ -68,7 +71,7 @@ def build_program(program: LoweredProgram, source: str) -> Path:
         path.write_text(source)
     kernels = (family.find_kernel() for family in program.families.values())
     extra = {kernel.include for kernel in kernels if kernel.include is not None}
-    return build(path, kernel_entry(program), [DEVICE_INCLUDE, *sorted(extra)])
+    return build(path, kernel_entry(program), [DEVICE_INCLUDE, *sorted(extra)], quick=quick)
 
 
 def run_program(

@@ -100,7 +100,12 @@ def element_dtype(buffer: BufferOp) -> Dtype | None:
 
 
 def _raw(buffer: BufferOp, values: Array) -> Raw:
-    dtype = element_dtype(buffer)
+    """Memory of an input; rows behind the last one of received or sent rows are NaN."""
+    dtype, type = element_dtype(buffer), buffer_type(buffer)
+    if type.rows.data in ("grouped", "sent") and values.shape[0] < type.dims[0]:
+        full = np.full((type.dims[0], *values.shape[1:]), np.nan, values.dtype)
+        full[: values.shape[0]] = values
+        values = full
     return values.astype(np.int32) if dtype is None else to_bits(values, dtype)
 
 

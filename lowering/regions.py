@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -75,6 +76,8 @@ class TaskBody:
     """Text of index expressions."""
     constants: int = 0
     """Constants in index expressions so far."""
+    blocks: Counter[str] = field(default_factory=Counter[str])
+    """How often an extent has been cut into blocks so far, by its name."""
     rows: dict[tuple[RowSelector, bool], str] = field(
         default_factory=dict[tuple[RowSelector, bool], str]
     )
@@ -290,7 +293,10 @@ class TaskBody:
             case Whole():
                 return "0", self.sizes.word(name, extent)
             case Block():
-                size = self.constant(selector.size, f"{name[1:]}Block")
+                # Numbered by operand: two of one buffer may be cut into blocks of other sizes.
+                number = self.blocks[name] or ""
+                self.blocks[name] += 1
+                size = self.constant(selector.size, f"{name[1:]}Block{number}")
                 begin = f"{self._operand(selector.index)} * {size}"
                 whole = self.sizes.word(name, extent)
                 return begin, f"hpmoe::Min({size}, {whole} - {begin})"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from xdsl.dialects.builtin import BFloat16Type, Float16Type
 from xdsl.ir import Operation
 from xdsl.ir.affine import AffineExpr
 
 from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects import moe
-from hpmoe_ir.dialects.placement import GroupedAttr, TokensAttr
+from hpmoe_ir.dialects.placement import GroupedAttr, RowsAttr, TokensAttr
 from hpmoe_ir.dialects.region import (
     Block,
     GroupedRows,
@@ -83,7 +84,11 @@ class AddGroupedTiling(RowwiseTilingTrait):
 
 def add_tasks(op: moe.AddOp, tiling: Tiling) -> None:
     """Part by part of the rows: of the tokens, or of the experts' rows."""
-    encoding = moe.tensor_type(op.lhs).encoding
+    encoding, element = moe.tensor_type(op.lhs).encoding, moe.tensor_type(op.lhs).element_type
+    if isinstance(encoding, RowsAttr) and not isinstance(element, BFloat16Type | Float16Type):
+        refuse(
+            op, f"convert-comm-to-tile: moe.add: no kernel is registered for sums of {element}"
+        )
     if isinstance(encoding, GroupedAttr):
         AddGroupedTiling.to_tasks(op, tiling)
         return

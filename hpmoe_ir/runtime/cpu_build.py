@@ -22,6 +22,7 @@ INCLUDE_DIR = MODEL_DIR / "include"
 COMMON_FLAGS = ("-std=c++17", "-ffp-contract=off", "-fno-strict-aliasing", "-g0")
 ENGINE_FLAGS = (*COMMON_FLAGS, "-O3", "-Wall", "-Wextra")
 KERNEL_FLAGS = (*COMMON_FLAGS, "-O1")
+QUICK_FLAGS = (*COMMON_FLAGS, "-O0")
 
 
 class CompilerMissing(RuntimeError):
@@ -161,19 +162,26 @@ const Entry kEntry = {{"{entry.name}", kPointers, {len(entry.pointers)}, kScalar
 
 
 def build(
-    source: Path, entry: KernelEntry, include: Sequence[Path], build_dir: Path | None = None
+    source: Path,
+    entry: KernelEntry,
+    include: Sequence[Path],
+    build_dir: Path | None = None,
+    *,
+    quick: bool = False,
 ) -> Path:
     """The executable that runs the kernel `entry` of `source` in the CPU model.
 
     `include`: directories of the headers that the source needs, besides Ascend C and the symmetric
     memory. The result is kept in `build_dir` (by default the cache) under the content of everything
-    that went into it; paths do not matter.
+    that went into it; paths do not matter. `quick`: the kernel is not optimised, which takes less
+    than half the time, for what runs once; the results are the same.
     Raises CompilerMissing, CompileError with the compiler's first messages.
     """
     compiler = find_compiler()
     source = source.resolve()
     start_up = start_up_source(source, entry)
-    parts: list[str | bytes] = [_compiler_version(compiler), *KERNEL_FLAGS, *ENGINE_FLAGS]
+    kernel_flags = QUICK_FLAGS if quick else KERNEL_FLAGS
+    parts: list[str | bytes] = [_compiler_version(compiler), *kernel_flags, *ENGINE_FLAGS]
     parts += [start_up, source.read_bytes(), *_contents(MODEL_DIR, ("*.h", "*.cpp"))]
     for directory in include:
         parts += ["include", *_contents(directory, ("*.h", "*.hpp", "*.inc"))]
@@ -191,7 +199,7 @@ def build(
         flags = [f"-I{path}" for path in directories]
         flags += [f"-fmacro-prefix-map={path}/=" for path in directories]
         _run(
-            [compiler, *KERNEL_FLAGS, *flags, str(main), *map(str, objects), "-o", str(out)],
+            [compiler, *kernel_flags, *flags, str(main), *map(str, objects), "-o", str(out)],
             f"kernel '{entry.name}' ({source.name})",
         )
         out.replace(target)

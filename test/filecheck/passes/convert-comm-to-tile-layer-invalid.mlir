@@ -61,3 +61,16 @@ func.func @f(%x: !x, %ids: !ids) -> (!h, !h) {
   %h = moe.swiglu %rows : !rows -> !h
   func.return %h, %h : !h, !h
 }
+
+// -----
+
+// Gate weights are added up by no kernel.
+!route = !moe.route<7 tokens, top 2, 4 experts over 2 ranks, 28 rows>
+!ids = tensor<?x2xi32, #moe.tokens<7 rows>>
+!gate = tensor<?x2xf32, #moe.tokens<7 rows>>
+func.func @f(%ids: !ids, %a: !gate, %b: !gate) -> !gate {
+  %route = moe.route %ids : !ids -> !route
+  // CHECK-NEXT: convert-comm-to-tile-layer-invalid.mlir:[[# @LINE + 1]]:3: error: convert-comm-to-tile: moe.add: no kernel is registered for sums of f32
+  %sum = moe.add %a, %b : !gate
+  func.return %sum : !gate
+}
