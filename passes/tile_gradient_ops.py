@@ -86,9 +86,7 @@ def add_tasks(op: moe.AddOp, tiling: Tiling) -> None:
     """Part by part of the rows: of the tokens, or of the experts' rows."""
     encoding, element = moe.tensor_type(op.lhs).encoding, moe.tensor_type(op.lhs).element_type
     if isinstance(encoding, RowsAttr) and not isinstance(element, BFloat16Type | Float16Type):
-        refuse(
-            op, f"convert-comm-to-tile: moe.add: no kernel is registered for sums of {element}"
-        )
+        refuse(op, f"convert-comm-to-tile: moe.add: no kernel is registered for sums of {element}")
     if isinstance(encoding, GroupedAttr):
         AddGroupedTiling.to_tasks(op, tiling)
         return

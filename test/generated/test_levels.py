@@ -1,0 +1,172 @@
+"""Generated graphs: all levels agree on them, and a wrong level is seen."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+from generated.cases import Case, case_of
+from generated.levels import check
+from generated.run import run_cases
+from hpmoe_ir import compiler, kernels
+from hpmoe_ir.dialects.gradient import Gradient, GradientBuilder
+from hpmoe_ir.dialects.moe_gradient_rules import DispatchGradient
+from hpmoe_ir.dialects.tile import DependenceOp
+from hpmoe_ir.interpreter import moe as moe_interpreter
+from hpmoe_ir.kernels import TileView, find_kernel
+from hpmoe_ir.lowering.program import LoweredProgram
+from hpmoe_ir.passes.insert_dependencies import InsertDependenciesPass
+
+SEED = 4
+CASES = 60
+"""`make fuzz` runs a thousand."""
+
+
+def test_generated_cases_agree() -> None:
+    report = run_cases(CASES, SEED, os.cpu_count() or 1)
+    for case, failure in report.failures:
+        print(f"{failure}\npython -m generated replay '{case}'")
+    assert not report.failures
+    assert len(report.cases) > 0.8 * CASES
+    assert {"forward", "both", "over capacity"} <= set(report.kinds)
+
+
+def of_kernel(
+    name: str, change: Callable[[Sequence[TileView], Sequence[TileView]], None]
+) -> Callable[[pytest.MonkeyPatch], None]:
+    """A kernel's NumPy reference that does `change` after its work."""
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        right = find_kernel(name)
+
+        def reference(
+            reads: Sequence[TileView],
+            writes: Sequence[TileView],
+            options: Mapping[str, int],
+            scalars: Sequence[int],
+        ) -> None:
+            right.reference(reads, writes, options, scalars)
+            change(reads, writes)
+
+        patch.setitem(kernels._registry, name, replace(right, reference=reference))  # pyright: ignore[reportPrivateUsage]
+
+    return plant
+
+
+def last_row(reads: Sequence[TileView], writes: Sequence[TileView]) -> None:
+    """The last row of a tile is the first one's."""
+    writes[0].array[-1:] = writes[0].array[:1]
+
+
+def next_position(reads: Sequence[TileView], writes: Sequence[TileView]) -> None:
+    """A list of rows begins with its second."""
+    writes[1].array[:1] = writes[1].array[-1:]
+
+
+def interpreter(patch: pytest.MonkeyPatch) -> None:
+    """At the graph levels, SwiGLU without its slope: x * u."""
+
+    def wrong(
+        h: np.ndarray[tuple[int, int], np.dtype[np.float32]],
+    ) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+        gate, up = np.split(h, 2, axis=1)
+        return gate * up
+
+    patch.setattr(moe_interpreter, "_swiglu", wrong)
+
+
+def device(old: str, new: str) -> Callable[[pytest.MonkeyPatch], None]:
+    """Generated code with one text for another."""
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        right = compiler.device_source
+
+        def source(program: LoweredProgram) -> str:
+            return right(program).replace(old, new)
+
+        patch.setattr(compiler, "device_source", source)
+
+    return plant
+
+
+def dependence(patch: pytest.MonkeyPatch) -> None:
+    """`insert-dependencies` forgets the last of the dependences."""
+    right = InsertDependenciesPass.apply
+
+    def wrong(self: InsertDependenciesPass, ctx: Context, op: ModuleOp) -> None:
+        right(self, ctx, op)
+        last = [d for d in op.walk() if isinstance(d, DependenceOp)][-1]
+        last.detach()
+        last.erase()
+
+    patch.setattr(InsertDependenciesPass, "apply", wrong)
+
+
+def rule(patch: pytest.MonkeyPatch) -> None:
+    """A dispatch hands no gradient to the tokens but that of one of their copies: twice the sum."""
+    right = DispatchGradient.gradient.__func__
+
+    def wrong(
+        cls: type[DispatchGradient], op: object, gradients: object, builder: GradientBuilder
+    ) -> Sequence[Gradient]:
+        (pair,) = right(cls, op, gradients, builder)
+        return [pair, pair]
+
+    patch.setattr(DispatchGradient, "gradient", classmethod(wrong))
+
+
+DEFECTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str]] = {
+    "copies": (of_kernel("copy_rows", last_row), "tile"),
+    "positions": (of_kernel("place_tokens", next_position), "tile"),
+    "swiglu of the graph levels": (interpreter, "moe"),
+    "returned to another place": (device("route.Return(", "route.Sent("), "code"),
+    "a block of columns too early": (device("n * env.Size(", "0 * env.Size("), "code"),
+    "a forgotten dependence": (dependence, "tile"),
+    "a gradient rule": (rule, "gradient"),
+}
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_a_planted_defect_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant, where = DEFECTS[name]
+    plant(monkeypatch)
+    report = run_cases(150, SEED, 1, shrink=False)
+    assert report.failures, f"{len(report.cases)} cases agree"
+    (_, failure) = report.failures[0]
+    assert where in failure or "DeviceFault" in failure, failure
+
+
+FOUND = {
+    "a product of rows with themselves, cut into blocks of two sizes": (
+        '{"graph":{"widths":[64],"steps":[{"op":"dispatch","operands":[0],"number":0},'
+        '{"op":"weight_gradient","operands":[1,1],"number":0}],"results":[2]},"ranks":2,"local":1,'
+        '"top":1,"capacity":null,"dtype":"bf16","launches":[{"tokens":[5,3],"routing":"uniform",'
+        '"seed":64,"scale":1.0}],"lowering":{"cores":1,"options":[["task_cols",48],["tile_m",32],'
+        '["tile_n",32],["tile_k",64]]},"backward":null,"orders":[1]}'
+    ),
+}
+"""Cases that found something wrong once."""
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_found(name: str) -> None:
+    case = case_of(FOUND[name])
+    assert case_of(case.text()) == case
+    assert check(case).elements > 0
+
+
+def test_a_case_is_its_text() -> None:
+    """Cases of a run can be run again, the same."""
+    report = run_cases(10, SEED + 9, 1)
+    again = run_cases(10, SEED + 9, 1)
+    assert report.cases == again.cases
+    for text in report.cases:
+        case = case_of(text)
+        assert isinstance(case, Case)
+        assert case.text() == text
