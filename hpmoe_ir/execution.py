@@ -59,10 +59,13 @@ def kernel_entry(program: LoweredProgram) -> KernelEntry:
     )
 
 
-def build_program(program: LoweredProgram, source: str, *, quick: bool = False) -> Path:
+def build_program(
+    program: LoweredProgram, source: str, *, quick: bool = False, sanitize: bool = False
+) -> Path:
     """Compiles the device source against the CPU model; the executable is kept by content.
 
-    `quick`: without optimising, for what runs once.
+    `quick`: without optimising, for what runs once. `sanitize`: with the address and the
+    undefined-behaviour sanitizer.
     """
     directory = cache_dir() / "sources"
     directory.mkdir(parents=True, exist_ok=True)
@@ -71,7 +74,8 @@ def build_program(program: LoweredProgram, source: str, *, quick: bool = False) 
         path.write_text(source)
     kernels = (family.find_kernel() for family in program.families.values())
     extra = {kernel.include for kernel in kernels if kernel.include is not None}
-    return build(path, kernel_entry(program), [DEVICE_INCLUDE, *sorted(extra)], quick=quick)
+    include = [DEVICE_INCLUDE, *sorted(extra)]
+    return build(path, kernel_entry(program), include, quick=quick, sanitize=sanitize)
 
 
 def run_program(

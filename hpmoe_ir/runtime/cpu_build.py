@@ -23,6 +23,8 @@ COMMON_FLAGS = ("-std=c++17", "-ffp-contract=off", "-fno-strict-aliasing", "-g0"
 ENGINE_FLAGS = (*COMMON_FLAGS, "-O3", "-Wall", "-Wextra")
 KERNEL_FLAGS = (*COMMON_FLAGS, "-O1")
 QUICK_FLAGS = (*COMMON_FLAGS, "-O0")
+# A finding ends the run.
+SANITIZER_FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 class CompilerMissing(RuntimeError):
@@ -89,15 +91,14 @@ def _run(command: Sequence[str], what: str) -> None:
         raise CompileError(f"{what} does not compile:\n{shown}")
 
 
-def build_engine() -> list[Path]:
+def build_engine(sanitize: bool = False) -> list[Path]:
     """Objects of the engine, compiled where the cache does not have them.
 
     Raises CompilerMissing.
     """
     compiler = find_compiler()
-    key = _digest(
-        [_compiler_version(compiler), *ENGINE_FLAGS, *_contents(MODEL_DIR, ("*.h", "*.cpp"))]
-    )
+    flags = (*ENGINE_FLAGS, "-O1", *SANITIZER_FLAGS) if sanitize else ENGINE_FLAGS
+    key = _digest([_compiler_version(compiler), *flags, *_contents(MODEL_DIR, ("*.h", "*.cpp"))])
     target = cache_dir() / f"engine-{key}"
     sources = sorted((MODEL_DIR / "engine").glob("*.cpp"))
     objects = [target / f"{source.stem}.o" for source in sources]
@@ -110,7 +111,7 @@ def build_engine() -> list[Path]:
             includes = [f"-I{INCLUDE_DIR}", f"-I{MODEL_DIR / 'engine'}"]
             out = Path(scratch) / f"{source.stem}.o"
             _run(
-                [compiler, *ENGINE_FLAGS, *includes, "-c", str(source), "-o", str(out)],
+                [compiler, *flags, *includes, "-c", str(source), "-o", str(out)],
                 f"the CPU model's {source.name}",
             )
 
@@ -168,19 +169,24 @@ def build(
     build_dir: Path | None = None,
     *,
     quick: bool = False,
+    sanitize: bool = False,
 ) -> Path:
     """The executable that runs the kernel `entry` of `source` in the CPU model.
 
     `include`: directories of the headers that the source needs, besides Ascend C and the symmetric
     memory. The result is kept in `build_dir` (by default the cache) under the content of everything
     that went into it; paths do not matter. `quick`: the kernel is not optimised, which takes less
-    than half the time, for what runs once; the results are the same.
+    than half the time, for what runs once; the results are the same. `sanitize`: with the address
+    and the undefined-behaviour sanitizer in kernel and engine; a finding ends the run as a `crash`
+    with its text.
     Raises CompilerMissing, CompileError with the compiler's first messages.
     """
     compiler = find_compiler()
     source = source.resolve()
     start_up = start_up_source(source, entry)
     kernel_flags = QUICK_FLAGS if quick else KERNEL_FLAGS
+    if sanitize:
+        kernel_flags = (*kernel_flags, *SANITIZER_FLAGS)
     parts: list[str | bytes] = [_compiler_version(compiler), *kernel_flags, *ENGINE_FLAGS]
     parts += [start_up, source.read_bytes(), *_contents(MODEL_DIR, ("*.h", "*.cpp"))]
     for directory in include:
@@ -188,7 +194,7 @@ def build(
     target = (build_dir or cache_dir()) / f"{entry.name}-{_digest(parts)}"
     if target.is_file():
         return target
-    objects = build_engine()
+    objects = build_engine(sanitize)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         main = Path(scratch) / "start_up.cpp"

@@ -2,7 +2,8 @@
 symmetric memory.
 
 The kernel of the project is replaced by one that records its arguments, and the launch syntax of
-the device compiler by a call; everything else is compiled as it is generated.
+the device compiler by a call; everything else is compiled as it is generated, with the address and
+the undefined-behaviour sanitizer: a finding ends a program.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from hpmoe_ir.source import make_context
 
 HERE = Path(__file__).parent
 LAYER = LayerConfig("small", hidden=64, width=32, experts=4, top_k=2, ranks=2, tokens=64)
-FLAGS = ("-std=c++17", "-O0", "-Wall", "-Wextra", "-Werror")
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+FLAGS = ("-std=c++17", "-O0", "-Wall", "-Wextra", "-Werror", *SANITIZERS)
 
 
 def lowered(config: LayerConfig, *more: ModulePass) -> LoweredProgram:
@@ -89,7 +91,7 @@ def compile_all(sources: Sequence[Path], includes: Sequence[Path], folder: Path)
 
 def link(objects: Sequence[Path], target: Path) -> Path:
     """An executable."""
-    subprocess.run(["g++", *map(str, objects), "-o", str(target)], check=True)
+    subprocess.run(["g++", *SANITIZERS, *map(str, objects), "-o", str(target)], check=True)
     return target
 
 

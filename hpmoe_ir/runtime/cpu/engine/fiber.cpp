@@ -13,12 +13,40 @@
 #include <ucontext.h>
 #endif
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+
 namespace cpu_model {
 
+#if defined(__SANITIZE_ADDRESS__)
+constexpr size_t kStackBytes = 1024 * 1024;  // frames have redzones
+#else
 constexpr size_t kStackBytes = 256 * 1024;
+#endif
 constexpr size_t kGuardBytes = 64 * 1024;
 
+// The address sanitizer wants to know on which stack it is.
+#if defined(__SANITIZE_ADDRESS__)
+static const void* caller_stack = nullptr;
+static size_t caller_bytes = 0;
+static void LeaveFor(void** fake, const void* stack, size_t bytes) {
+  __sanitizer_start_switch_fiber(fake, stack, bytes);
+}
+static void ArriveOnFiber(void* fake) {
+  __sanitizer_finish_switch_fiber(fake, &caller_stack, &caller_bytes);
+}
+static void ArriveBack(void* fake) { __sanitizer_finish_switch_fiber(fake, nullptr, nullptr); }
+#else
+static const void* caller_stack = nullptr;
+static size_t caller_bytes = 0;
+static void LeaveFor(void**, const void*, size_t) {}
+static void ArriveOnFiber(void*) {}
+static void ArriveBack(void*) {}
+#endif
+
 void FiberMain(Fiber* self) {
+  ArriveOnFiber(nullptr);
   self->body_(self->argument_);
   self->done_ = true;
   self->Suspend();
@@ -94,8 +122,19 @@ void Fiber::Start(void (*body)(void*), void* argument) {
   context_ = top;
 }
 
-void Fiber::Resume() { CpuModelSwitch(&caller_, context_); }
-void Fiber::Suspend() { CpuModelSwitch(&context_, caller_); }
+void Fiber::Resume() {
+  void* fake = nullptr;
+  LeaveFor(&fake, static_cast<char*>(stack_) + kGuardBytes, kStackBytes);
+  CpuModelSwitch(&caller_, context_);
+  ArriveBack(fake);
+}
+
+void Fiber::Suspend() {
+  void* fake = nullptr;
+  LeaveFor(&fake, caller_stack, caller_bytes);
+  CpuModelSwitch(&context_, caller_);
+  ArriveOnFiber(fake);
+}
 
 #else
 
@@ -121,10 +160,17 @@ void Fiber::Start(void (*body)(void*), void* argument) {
 }
 
 void Fiber::Resume() {
+  void* fake = nullptr;
+  LeaveFor(&fake, static_cast<char*>(stack_) + kGuardBytes, kStackBytes);
   swapcontext(static_cast<ucontext_t*>(caller_), static_cast<ucontext_t*>(context_));
+  ArriveBack(fake);
 }
+
 void Fiber::Suspend() {
+  void* fake = nullptr;
+  LeaveFor(&fake, caller_stack, caller_bytes);
   swapcontext(static_cast<ucontext_t*>(context_), static_cast<ucontext_t*>(caller_));
+  ArriveOnFiber(fake);
 }
 
 #endif
