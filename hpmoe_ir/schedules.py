@@ -15,6 +15,8 @@ DEFAULT_MACHINE = "ascend-a3"
 _SCHEDULES = {
     "arrival": "return-cols=1024 policy=arrival rotate-sources=true",
     "depth-first": "",
+    "fill": "policy=fill rotate-sources=true",
+    "list": "policy=list rotate-sources=true",
     "published": "source-groups=1 put-rows=128 vector-rows=128 matrix-shares={aic} "
     "granularity=expert policy=published vector-cores=one",
     "serial": "source-groups=1 vector-chunks={aiv} matrix-shares={aic} "

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from hpmoe_ir.dialects.index import IntArray
+from hpmoe_ir.dialects.index import IntArray, evaluate_index
 from hpmoe_ir.dialects.tile import BufferOp, DependenceOp, TasksOp
 from hpmoe_ir.machine import Machine
 from hpmoe_ir.passes.dependence import flat_events, ranks_that_differ
@@ -61,8 +61,8 @@ def first_violation(
 ) -> tuple[DependenceOp, int, int] | None:
     """A dependence whose consumer is not after all of its producers, with the two tasks' points.
 
-    Keys are the same on all ranks, so comparing the latest producer of each event with the
-    earliest consumer, whatever their ranks, is enough (and more than is needed).
+    On each rank, the latest of the tasks that count towards an event, on whatever rank, is compared
+    with the earliest that waits for it; keys are the same on all ranks.
     """
     numbers = {f.sym_name.data: i for i, f in enumerate(families)}
     flat = np.concatenate(keys) if keys else np.zeros((0, 1), dtype=np.int64)
@@ -72,25 +72,26 @@ def first_violation(
     for d in dependences:
         p = numbers[d.producer.root_reference.data]
         c = numbers[d.consumer.root_reference.data]
-        latest = np.full(d.event_count, -1)
-        earliest = np.full(d.event_count, len(flat))
         producers = place[starts[p] : starts[p + 1]]
         consumers = place[starts[c] : starts[c + 1]]
-        for rank in ranks_that_differ((d,), ranks):
-            source = flat_events(
-                d.source_exprs, d.extents, families[p].coordinates(), rank, len(producers)
-            )
+        seen = range(ranks) if d.peer is not None else ranks_that_differ((d,), ranks)
+        latest = np.full((len(seen), d.event_count), -1)
+        earliest = np.full((len(seen), d.event_count), len(flat))
+        for rank in seen:
+            of_producer = families[p].coordinates()
+            source = flat_events(d.source_exprs, d.extents, of_producer, rank, len(producers))
+            owner = rank if d.peer_expr is None else evaluate_index(d.peer_expr, of_producer, rank)
+            np.maximum.at(latest, (np.asarray(owner), source), producers)
             target = flat_events(
                 d.target_exprs, d.extents, families[c].coordinates(), rank, len(consumers)
             )
-            np.maximum.at(latest, source, producers)
-            np.minimum.at(earliest, target, consumers)
-        wrong = np.flatnonzero(latest >= earliest)
+            np.minimum.at(earliest[rank], target, consumers)
+        wrong = np.argwhere(latest >= earliest)
         if wrong.size:
-            at = int(wrong[0])
+            rank, event = wrong[0]
             return (
                 d,
-                int(np.flatnonzero(producers == latest[at])[0]),
-                int(np.flatnonzero(consumers == earliest[at])[0]),
+                int(np.flatnonzero(producers == latest[rank, event])[0]),
+                int(np.flatnonzero(consumers == earliest[rank, event])[0]),
             )
     return None

@@ -1,8 +1,6 @@
 // RUN: REJECTED hpmoe-opt %s -p 'assign-queues{policy=depthfirst}' | filecheck %s --match-full-lines --check-prefix=POLICY
 // RUN: REJECTED hpmoe-opt %s -p 'assign-queues{policy=random}' | filecheck %s --match-full-lines --check-prefix=NO-POLICY
 // RUN: REJECTED hpmoe-opt %s -p 'assign-queues{ahead=-1}' | filecheck %s --match-full-lines --check-prefix=AHEAD
-// RUN: REJECTED hpmoe-opt %s -p 'assign-queues{wave=-1}' | filecheck %s --match-full-lines --check-prefix=WAVE
-// RUN: REJECTED hpmoe-opt %s -p 'assign-queues{vector_cores=two}' | filecheck %s --match-full-lines --check-prefix=VECTOR
 // RUN: REJECTED hpmoe-opt %s -p 'assign-queues{machine="ascend-a5"}' | filecheck %s --match-full-lines --check-prefix=MACHINE
 // RUN: REJECTED hpmoe-opt %s -p assign-queues | filecheck %s --match-full-lines --check-prefix=DEPENDENCES
 // RUN: REJECTED hpmoe-opt %s -p 'insert-dependencies,assign-queues{machine="%S/inputs/tiny.toml"}' | filecheck %s --match-full-lines --check-prefix=FAMILIES
@@ -12,15 +10,13 @@
 // RUN: REJECTED hpmoe-opt %S/inputs/layer.mlir -p assign-queues | filecheck %s --match-full-lines --check-prefix=LEVEL
 
 // Options with values that do not exist.
-// POLICY: assign-queues-invalid.mlir: error: assign-queues: option policy: expected one of arrival, depth-first, operator-order, published, serial, waves, found 'depthfirst'; did you mean 'depth-first'?
-// NO-POLICY: assign-queues-invalid.mlir: error: assign-queues: option policy: expected one of arrival, depth-first, operator-order, published, serial, waves, found 'random'
+// POLICY: assign-queues-invalid.mlir: error: assign-queues: option policy: expected one of arrival, depth-first, fill, list, operator-order, published, serial, waves, found 'depthfirst'; did you mean 'depth-first'?
+// NO-POLICY: assign-queues-invalid.mlir: error: assign-queues: option policy: expected one of arrival, depth-first, fill, list, operator-order, published, serial, waves, found 'random'
 // AHEAD: assign-queues-invalid.mlir: error: assign-queues: option ahead: expected 0 or more experts, found -1
-// WAVE: assign-queues-invalid.mlir: error: assign-queues: option wave: expected 0 or more experts, found -1
-// VECTOR: error: pass 'assign-queues': option 'vector_cores': expected both or one, found two
 // MACHINE: assign-queues-invalid.mlir: error: assign-queues: option machine: unknown machine 'ascend-a5'; known: ascend-a2, ascend-a3; did you mean 'ascend-a3'?
 
 // Without dependences nothing would order the families.
-// DEPENDENCES: assign-queues-invalid.mlir:35:1: error: assign-queues: @p has no dependences; run insert-dependencies before it
+// DEPENDENCES: assign-queues-invalid.mlir:31:1: error: assign-queues: @p has no dependences; run insert-dependencies before it
 
 // More than the slots of the task table can number.
 // FAMILIES: assign-queues-invalid.mlir: error: assign-queues: at most 1 families of tasks, found 2

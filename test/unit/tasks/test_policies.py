@@ -159,3 +159,34 @@ def test_arrival_takes_own_rows_first_and_columns_last():
         if name == "dispatch"
     ]
     assert peers == sorted(peers)
+
+
+def places(program: ProgramOp, names: set[str]) -> float:
+    """Mean place of the tasks of some families among those of the matrix cores."""
+    return float(np.mean([i for i, (name, _) in enumerate(order(program, "aic")) if name in names]))
+
+
+def test_fill_puts_weight_gradients_where_nothing_else_is_ready():
+    """Products come earlier than with depth-first; on few cores, where they never wait, before all
+    weight gradients, on many some core does a weight gradient between two products.
+    """
+    products = {"matmul", "matmul_1"}
+    (_, before), (_, after) = small("depth-first"), small("fill")
+    assert places(after, products) < places(before, products)
+    names = [name for name, _ in order(after, "aic")]
+    assert names == sorted(names, key=lambda name: name not in products)
+    _, many = small("fill", machine="ascend-a3")
+    queues = orders_of(many)["aic"]
+    numbers = queues.slot_values >> POINT_BITS
+    falls = False
+    for begin, end in pairwise(queues.first_slots.tolist()):
+        names = [queues.family_names[n] for n in map(int, numbers[begin:end])]
+        falls |= names != sorted(names, key=lambda name: name not in products)
+    assert falls
+
+
+def test_list_takes_what_is_far_from_the_end_first():
+    """Without waiting, the first product of all experts goes before the second of any."""
+    forward, backward = small("list")
+    assert places(forward, {"matmul"}) < places(forward, {"matmul_1"})
+    assert places(backward, {"matmul_1"}) < places(backward, {"weight_gradient_1"})

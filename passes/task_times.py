@@ -1,0 +1,126 @@
+"""How long tasks take, roughly: from what kernels declare and the rates of the machine.
+
+For policies that compare orders, not for predictions: no pipe of a core is modelled, only which of
+its resources is the busiest, under balanced routing with as many tokens as a rank may bring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hpmoe_ir.dialects.index import IntArray, evaluate_index
+from hpmoe_ir.dialects.placement import RouteType
+from hpmoe_ir.dialects.region import (
+    Chunk,
+    GroupedRows,
+    RowSelector,
+    SentRows,
+    TokenRows,
+    chunk_bounds,
+    group_bounds,
+)
+from hpmoe_ir.dialects.tile import TasksOp
+from hpmoe_ir.machine import Machine
+from hpmoe_ir.passes.annotate_costs import family_cost
+from hpmoe_ir.passes.order_policy import Work
+
+FloatArray: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+
+CUBE_MACS = 16**3
+"""Multiply-accumulates of a matrix core in a cycle."""
+FLOAT_BYTES = 4
+"""Vector kernels compute in float."""
+
+
+@dataclass(frozen=True)
+class TaskTimes:
+    """Seconds of each task of a family."""
+
+    core: FloatArray
+    """For which it takes its core, the link apart."""
+    link: FloatArray
+    """For which it takes the chip's link to other ranks: 0 for what stays on its rank."""
+
+
+def task_times(family: TasksOp, work: Work) -> TaskTimes:
+    """The times of a family's tasks, by its costs or those that its kernel declares."""
+    machine = work.machine
+    rates = machine.rates
+    cost = (family.cost or family_cost(family, work.buffers)).data
+    rows = _rows(family, work)
+    cores = machine.cores(family.core.data)
+    shared = rates.shared_bandwidth_l2 / cores
+    alone = rates.latency_poll + rates.latency_signal
+    if family.core.data == "aic":
+        compute = cost.macs / (CUBE_MACS * rates.clock_frequency)
+        move = cost.bytes_moved / min(rates.core_bandwidth_gm_to_l1, shared)
+    else:
+        compute = cost.vector_elements * FLOAT_BYTES / _vector_bytes(machine)
+        move = cost.bytes_moved / min(rates.core_bandwidth_gm_to_ub, shared)
+    core = rows * max(compute, move) + alone
+    link = np.zeros(family.task_count)
+    peer = family.target_peer
+    if peer is not None:
+        # Half of the bytes are loads; what goes to the own rank takes no link.
+        away = np.asarray(evaluate_index(peer, family.coordinates(), 0)) != 0
+        sent = np.where(away, rows * cost.bytes_moved / 2, 0.0)
+        core = np.maximum(core, sent / rates.core_bandwidth_link + alone)
+        link = sent / rates.shared_bandwidth_link_out
+    return TaskTimes(core, link)
+
+
+def _vector_bytes(machine: Machine) -> float:
+    return machine.rates.vector_bytes_per_cycle * machine.rates.clock_frequency
+
+
+def _rows(family: TasksOp, work: Work) -> FloatArray:
+    """Rows of each task under balanced routing; 1 where a task has no dynamic rows."""
+    selectors = [r.rows for r in (*family.write_regions, *family.read_regions)]
+    found = [s for s in selectors if s is not None]
+    routes = [b.content for b in work.buffers.values() if isinstance(b.content, RouteType)]
+    if not found or not routes:
+        return np.ones(family.task_count)
+    return _selected(found[0], family, routes[0])
+
+
+def _selected(rows: RowSelector, family: TasksOp, route: RouteType) -> FloatArray:
+    point, size = family.coordinates(), family.task_count
+    tokens, ranks = route.tokens.data, route.ranks.data
+    of_expert = tokens * route.top.data / route.experts.data
+    match rows:
+        case TokenRows():
+            return np.full(size, tokens / rows.count)
+        case SentRows():
+            return _chunks(rows.chunk, [of_expert], np.zeros(size, np.int64), point, size)
+        case GroupedRows():
+            bounds = [group_bounds(g, rows.groups, ranks) for g in range(rows.groups)]
+            segments = [(last - first) * of_expert for first, last in bounds]
+            group = np.asarray(evaluate_index(rows.group, point, 0))
+            return _chunks(
+                rows.chunk,
+                segments,
+                np.broadcast_to(group, (size,)),
+                point,
+                size,
+            )
+
+
+def _chunks(
+    chunk: Chunk,
+    segments: Sequence[float],
+    segment: IntArray,
+    point: Sequence[IntArray | int],
+    size: int,
+) -> FloatArray:
+    """Rows of chunk after chunk of segments of so many rows each."""
+    bounds = [
+        [chunk_bounds(round(n), i, chunk.count, chunk.align) for i in range(chunk.count)]
+        for n in segments
+    ]
+    table = np.diff(np.array(bounds, dtype=np.float64), axis=2)[:, :, 0]
+    index = np.broadcast_to(np.asarray(evaluate_index(chunk.index, point, 0)), (size,))
+    return table[segment, index]
