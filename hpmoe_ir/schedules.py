@@ -6,6 +6,7 @@ docs/schedules.md says where each comes from.
 from __future__ import annotations
 
 import difflib
+import re
 
 from hpmoe_ir.machine import Machine
 
@@ -13,17 +14,17 @@ DEFAULT_SCHEDULE = "depth-first"
 DEFAULT_MACHINE = "ascend-a3"
 
 _SCHEDULES = {
-    "arrival": "return-cols=1024 policy=arrival rotate-sources=true",
-    "depth-first": "",
-    "fill": "policy=fill rotate-sources=true",
-    "list": "policy=list rotate-sources=true",
-    "published": "source-groups=1 put-rows=128 vector-rows=128 matrix-shares={aic} "
-    "granularity=expert policy=published vector-cores=one",
-    "serial": "source-groups=1 vector-chunks={aiv} matrix-shares={aic} "
-    "granularity=expert policy=serial",
-    "waves": "policy=waves",
+    "arrival": "lower-moe{return-cols=1024 policy=arrival rotate-sources=true}",
+    "depth-first": "lower-moe",
+    "fill": "lower-moe{policy=fill rotate-sources=true}",
+    "list": "lower-moe{policy=list rotate-sources=true}",
+    "published": "lower-moe{source-groups=1 put-rows=128 vector-rows=128 matrix-shares=AIC "
+    "granularity=expert policy=published vector-cores=one},set-waits{poll-aic=50us poll-aiv=150us}",
+    "serial": "lower-moe{source-groups=1 vector-chunks=AIV matrix-shares=AIC "
+    "granularity=expert policy=serial}",
+    "waves": "lower-moe{policy=waves}",
 }
-"""Options of lower-moe; {aic} and {aiv} are the numbers of cores."""
+"""AIC and AIV stand for the machine's numbers of cores, us for ticks of its system counter."""
 
 SCHEDULE_NAMES = tuple(_SCHEDULES)
 
@@ -42,7 +43,13 @@ def schedule_passes(name: str, machine: Machine, machine_name: str = "") -> str:
         near = difflib.get_close_matches(name, _SCHEDULES, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise ScheduleError(f"expected one of {', '.join(_SCHEDULES)}, found '{name}'{hint}")
-    options = _SCHEDULES[name].format(aic=machine.aic_cores, aiv=machine.aiv_cores).split()
-    if (machine_name or machine.name) != DEFAULT_MACHINE:
-        options.insert(0, f'machine="{machine_name or machine.name}"')
-    return f"lower-moe{{{' '.join(options)}}}" if options else "lower-moe"
+    ticks = machine.rates.clock_system_counter / 1e6
+    passes = re.sub(r"=(\d+)us", lambda time: f"={round(int(time[1]) * ticks)}", _SCHEDULES[name])
+    passes = passes.replace("=AIC", f"={machine.aic_cores}")
+    passes = passes.replace("=AIV", f"={machine.aiv_cores}")
+    if (machine_name or machine.name) == DEFAULT_MACHINE:
+        return passes
+    option = f'machine="{machine_name or machine.name}"'
+    if passes == "lower-moe":
+        return f"lower-moe{{{option}}}"
+    return passes.replace("lower-moe{", f"lower-moe{{{option} ", 1)

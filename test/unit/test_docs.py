@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from xdsl.universe import Universe
 
+from hpmoe_ir.passes.known_policies import POLICIES
+from hpmoe_ir.schedules import SCHEDULE_NAMES
 from hpmoe_ir.source import make_context, parse_module
 from hpmoe_ir.tools import hpmoe, hpmoe_opt
 
@@ -71,3 +73,26 @@ def test_dependences(tmp_path: Path) -> None:
             op = wanted[begin:end]
             found = [lines[i : i + len(op)] for i, line in enumerate(lines) if line == op[0]]
             assert op in found, f"{kind}: {op[0]} is not there as shown"
+
+
+def test_schedules(tmp_path: Path) -> None:
+    """The policy of the page is registered and gives queues that are right."""
+    page = (DOCS / "schedules.md").read_text()
+    (code,) = blocks(page, "python")
+    exec(compile(code, "schedules.md", "exec"), {"__name__": "docs"})
+    try:
+        graph, output = tmp_path / "graph.mlir", tmp_path / "queues.mlir"
+        with pytest.raises(SystemExit):
+            hpmoe.main(["import", *SMALL, "-o", str(graph)])
+        passes = "lower-moe{policy=last-expert-first},verify-queues"
+        hpmoe_opt.main([str(graph), "-p", passes, "-o", str(output)])
+    finally:
+        del POLICIES["last-expert-first"]
+    text = output.read_text()
+    assert text.index("@matmul[2]") < text.index("@matmul[0]")
+
+
+def test_all_schedules_are_on_their_page() -> None:
+    page = (DOCS / "schedules.md").read_text()
+    for name in {*SCHEDULE_NAMES, *POLICIES}:
+        assert f"**{name}.**" in page
