@@ -11,7 +11,7 @@ from xdsl.passes import ModulePass
 
 from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.queue import ProgramOp, orders_of
-from hpmoe_ir.dialects.tile import TasksOp
+from hpmoe_ir.dialects.tile import TasksOp, families_of
 from hpmoe_ir.passes.level import programs_at
 from hpmoe_ir.passes.queue_layout import check_layout, check_thresholds, check_written
 from hpmoe_ir.passes.queue_order_proof import OrderProof
@@ -74,6 +74,8 @@ def verify_queues(program: ProgramOp) -> None:
                 "assign-queues before it, and expand-tasks after it",
             )
     check_layout(program)
+    if not families_of(program):
+        return  # no task, nothing that could go wrong
     tasks = queue_tasks(program)
     check_thresholds(tasks)
     run = run_queues(tasks)

@@ -38,7 +38,11 @@ def main() -> int:
     print(f"seed {args.seed}, cases {args.first} to {args.first + args.cases - 1}", flush=True)
     start = time.perf_counter()
     numbers = range(args.first, args.first + args.cases)
-    wrong, counts, refused = run_all(seeds, args, numbers)
+    with tempfile.TemporaryDirectory(prefix="text-fuzz-") as directory:
+        # Processes that are killed leave their folders to it.
+        tempfile.tempdir = directory
+        wrong, counts, refused = run_all(seeds, args, numbers)
+        tempfile.tempdir = None
     seconds = time.perf_counter() - start
     kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(counts.items()))
     total = sum(counts.values())
@@ -51,12 +55,10 @@ def run_all(
     seeds: Seeds, args: argparse.Namespace, numbers: range
 ) -> tuple[int, Counter[str], int]:
     """Runs the cases in worker processes; ends and replaces those that no signal reaches."""
-    queue = multiprocessing.get_context("fork").Queue()
     workers: dict[Connection, Worker] = {}
     for job in range(args.jobs):
         worker = Worker(seeds, args, list(numbers[job :: args.jobs]))
         workers[worker.reports] = worker
-    queue.close()
     wrong, refused, counts = 0, 0, Counter[str]()
     seen: set[str] = set()
     while workers:
@@ -82,14 +84,9 @@ def run_all(
             wrong += bool(problems)
             for problem in problems:
                 key = "\n".join(problem.splitlines()[:3])
-                again = " (as before)" if key in seen else ""
+                short = f"{problem.splitlines()[0][:90]} (as before)" if key in seen else problem
                 seen.add(key)
-                if not again:
-                    print(f"case {number} ({kind}): {problem}", flush=True)
-                else:
-                    print(
-                        f"case {number} ({kind}): {problem.splitlines()[0][:90]}{again}", flush=True
-                    )
+                print(f"case {number} ({kind}): {short}", flush=True)
         for worker in list(workers.values()):
             if time.monotonic() - worker.since > 8 * SECONDS:
                 print(f"case {worker.numbers[0]}: hang: no signal reaches it", flush=True)
@@ -111,11 +108,8 @@ class Worker:
 
     def done(self, number: int) -> None:
         """Notes that a case has ended."""
-        self.numbers = (
-            [n for n in self.numbers if n > number]
-            if number not in self.numbers[:1]
-            else self.numbers[1:]
-        )
+        assert self.numbers[0] == number, "cases end in their order"
+        self.numbers = self.numbers[1:]
         self.since = time.monotonic()
 
     def ended(self) -> int | None:

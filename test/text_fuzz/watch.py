@@ -187,6 +187,8 @@ def problems_of(case: Case, ending: Ending, directory: Path) -> list[str]:
         problems += _message_problems(case, ending)
     else:
         problems.append(f"status {ending.status}")
+    if warning := re.search(r"\w+Warning: .*", ending.stderr):
+        problems.append(f"a warning of Python: {warning.group()}")
     if changed:
         problems.append(f"status {ending.status}, and changed {', '.join(changed[:3])}")
     if added:

@@ -132,3 +132,17 @@ queue.program @p ranks 2 machine "ascend-a3" {
     [] times 46
   }
 }
+
+// -----
+
+// Nothing to run.
+// CHECK: queue.program @nothing
+// CHECK: [] times 48
+queue.program @nothing ranks 2 machine "ascend-a3" {
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aiv {
+    [] times 48
+  }
+}
