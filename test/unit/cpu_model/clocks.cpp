@@ -5,6 +5,7 @@
 using namespace AscendC;
 
 constexpr uint32_t kBytes = 64 * 1024;  // of a transfer
+constexpr int64_t kPause = 1000;        // ticks between two looks
 
 __aicore__ inline GlobalTensor<float> Data(GM_ADDR p, uint64_t piece) {
   GlobalTensor<float> g;
@@ -54,12 +55,19 @@ __aicore__ inline void Put(GM_ADDR windows, uint32_t pieces) {
   PipeBarrier<PIPE_ALL>();
 }
 
-__aicore__ inline void WaitForOne(GM_ADDR windows) {
+__aicore__ inline void Spin(int64_t ticks) {
+  const int64_t begin = GetSystemCycle();
+  while (GetSystemCycle() - begin < ticks) {
+  }
+}
+
+__aicore__ inline void WaitForOne(GM_ADDR windows, int64_t pause) {
   const GlobalTensor<int32_t> counter = Counter(windows);
   while (true) {
     DataCacheCleanAndInvalid<int32_t, CacheLine::SINGLE_CACHE_LINE, DcciDst::CACHELINE_OUT>(
         counter);
     if (counter.GetValue(0) == 1) return;
+    if (pause != 0) Spin(pause);
   }
 }
 
@@ -81,12 +89,6 @@ __aicore__ inline void Multiply(uint32_t count) {
   PipeBarrier<PIPE_ALL>();
 }
 
-__aicore__ inline void Spin(int64_t ticks) {
-  const int64_t begin = GetSystemCycle();
-  while (GetSystemCycle() - begin < ticks) {
-  }
-}
-
 extern "C" __global__ __mix__(1, 2) __aicore__
     void clocks(GM_ADDR in, GM_ADDR out, GM_ADDR windows, uint32_t which, uint32_t count) {
   InitSocState();
@@ -99,8 +101,9 @@ extern "C" __global__ __mix__(1, 2) __aicore__
     if (which == 0 && index == 0) LoadOneByOne(in, count);
     if (which == 1 && index == 0) CopyPingPong(in, out, count);
     if (which == 2) LoadOneByOne(in, count, index * count);
-    if (which == 3 && index == 0) WaitForOne(windows);
-    if (which == 3 && index == 1) {
+    if (which == 3 && index == 0) WaitForOne(windows, 0);
+    if (which == 8 && index == 0) WaitForOne(windows, kPause);
+    if ((which == 3 || which == 8) && index == 1) {
       LoadOneByOne(in, count);
       AddOne(windows);
     }

@@ -125,6 +125,21 @@ def test_a_poll_sees_a_signal_at_its_next_look(clocks: Any):
     assert signalling["done"] - signalling["turn"] == pytest.approx(loads + fill + CALL)
 
 
+@pytest.mark.parametrize("loads", [5, 40])
+def test_a_poll_that_pauses_sees_a_signal_later(clocks: Any, loads: int):
+    """Looks are a pause apart: the first that is made after the arrival finds the signal."""
+    tasks, _ = run(clocks, 8, loads)
+    waiting, signalling = tasks[1], tasks[2]
+    tick = 1e9 / RATES.clock_system_counter
+    pause = 1000 * tick
+    look = RATES.latency_poll * 1e9 + CALL
+    arrived = signalling["done"] + RATES.latency_signal * 1e9 - waiting["turn"]
+    looks = math.ceil(arrived / (pause + look))
+    found = waiting["ready"] - RATES.latency_poll * 1e9 - waiting["turn"]
+    assert looks == (1 if loads == 5 else 2)
+    assert found == pytest.approx(looks * (pause + look), abs=looks * 3 * tick)
+
+
 def test_puts_share_the_link(clocks: Any):
     """One core alone is bound by its own share of the link, two by the link."""
     machine = MACHINE.with_rate("shared_bandwidth.link_out", RATES.core_bandwidth_link)

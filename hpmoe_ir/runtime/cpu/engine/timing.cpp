@@ -1,8 +1,6 @@
 // The events of a timed run, in the order of their times.
 #include "timing.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -1,10 +1,7 @@
 // API calls in a timed run: recorded, done where integers are moved.
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 #include "timing_state.h"
@@ -268,42 +265,6 @@ int64_t Cycle() {
   state.recorder.Scalar(rates.clock_frequency / rates.clock_system_counter);
   const double ns = state.now + rates.Ns(state.recorder.scalar());
   return static_cast<int64_t>(ns * rates.clock_system_counter / 1e9);
-}
-
-static void EndTask(CoreClock& clock) {
-  if (!clock.in_task) return;
-  TaskRecord& task = clock.task;
-  task.end = TheState().now;
-  if (!clock.started) task.start = task.end;
-  if (!clock.signalled) task.done = task.end;
-  TheTimeline().tasks.push_back(task);
-  clock.in_task = false;
-}
-
-void Mark(uint32_t value) {
-  State& state = TheState();
-  Core& core = Current();
-  CoreClock& clock = ClockOf(core);
-  Meet(core);
-  EndTask(clock);
-  if (!timing_job.stages.empty()) EnterStage(core, timing_job.stages[value >> 24]);
-  const int number = core.aic ? core.index : TheEngine().blocks + core.index;
-  clock.task = {core.rank, number, value, -1, state.now, state.now, 0, 0, 0, 0, 0};
-  clock.in_task = true;
-  clock.started = clock.signalled = false;
-  clock.waited = 0;
-  clock.signals = 0;
-}
-
-void End(Core& core) {
-  Meet(core);
-  EndTask(ClockOf(core));
-}
-
-uint64_t Peer(uint64_t addr, int rank) {
-  const Recorder& recorder = TheState().recorder;
-  const int64_t ranks = rank - recorder.RankOf(addr);
-  return addr + static_cast<uint64_t>(ranks << recorder.bits());
 }
 
 }  // namespace timed

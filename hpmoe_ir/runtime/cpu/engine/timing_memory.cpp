@@ -37,6 +37,12 @@ uint64_t Place(int rank, uint64_t bytes) {
   return begin;
 }
 
+uint64_t Peer(uint64_t addr, int rank) {
+  const Recorder& recorder = TheState().recorder;
+  const int64_t ranks = rank - recorder.RankOf(addr);
+  return addr + static_cast<uint64_t>(ranks << recorder.bits());
+}
+
 void Start(uint64_t bytes_of_rank) {
   State& state = TheState();
   state.recorder.Start(RankCount(), timing_job.mirror, state.rates());
