@@ -53,7 +53,7 @@ queue.program @small ranks 2 machine "ascend-a3" counters at 1024 {
 // CHECK-NEXT:         128,         // thresholds
 // CHECK-NEXT:         192,         // aic_queues
 // CHECK-NEXT:         320,         // aiv_queues
-// CHECK-NEXT:         1024,        // counters
+// CHECK-NEXT:         16,          // counters
 // CHECK-NEXT:         0x{{[0-9a-f]+}},  // checksum
 // CHECK-NEXT:         0,           // reserved
 // CHECK-NEXT:     },
