@@ -141,13 +141,29 @@ def event_counters(program: LoweredProgram) -> Counters:
     found: list[tuple[int, EventCounter]] = []
     for name, event in program.events.items():
         assert event.line is not None
+        waited = [_waited_events(program, name, rank) for rank in range(program.ranks)]
         for index, threshold in enumerate(event.thresholds):
             number = event.line.value.data + index
             offset = program.counters + number * line_bytes
-            found.append((number, EventCounter(name, index, offset, int(threshold))))
+            unwaited = tuple(r for r, events in enumerate(waited) if index not in events)
+            counter = EventCounter(name, index, offset, int(threshold), unwaited)
+            found.append((number, counter))
     found.sort(key=lambda numbered: numbered[0])
     events = tuple(counter for _, counter in found)
     return Counters("windows", "launch", events, program.given_up)
+
+
+def _waited_events(program: LoweredProgram, name: str, rank: int) -> set[int]:
+    """The events of a family that some task of a rank waits for."""
+    found: set[int] = set()
+    for wait in program.waits:
+        if wait.event_name == name:
+            family = program.families[wait.family_name]
+            extents = program.events[name].extents
+            points = family.coordinates()
+            flat = flat_events(wait.index_exprs, extents, points, rank, family.task_count)
+            found.update(flat.tolist())
+    return found
 
 
 MARK = 0x7FBD7FBD

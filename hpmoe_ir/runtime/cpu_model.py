@@ -76,13 +76,15 @@ class RankLaunch:
 class EventCounter:
     """The counter of one event: an int32 at byte `offset` of its memory, alone in its line.
 
-    Each launch adds `threshold`. The other words of the line are scratch.
+    Each launch adds `threshold`. The other words of the line are scratch. `unwaited`: ranks on
+    which no task waits for it, so that signals of a launch may still come in the next.
     """
 
     event: str
     index: int
     offset: int
     threshold: int
+    unwaited: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -284,7 +286,8 @@ def _write_counters(job: Job, counters: Counters) -> None:
     given_up = -1 if counters.given_up is None else counters.given_up
     job.line("event_counters", counters.memory, counters.launch, given_up)
     for event in counters.events:
-        job.line("event_counter", event.event, event.index, event.offset, event.threshold)
+        words = (event.event, event.index, event.offset, event.threshold)
+        job.line("event_counter", *words, len(event.unwaited), *event.unwaited)
 
 
 def check_launch(entry: KernelEntry, launch: RankLaunch, persistent: Mapping[str, object]) -> None:

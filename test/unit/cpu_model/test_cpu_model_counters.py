@@ -31,6 +31,7 @@ def run(
     threshold: int = SIGNALS,
     seed: int = 0,
     memory: str = "weak",
+    unwaited: tuple[int, ...] = (),
 ) -> None:
     """Every vector core adds one to the counter of every rank, in each launch.
 
@@ -44,7 +45,9 @@ def run(
         ],
         persistent={"windows": windows, "workspace": 4096},
         blocks=BLOCKS,
-        counters=Counters("windows", "launch", (EventCounter("all_done", 5, 0, threshold),)),
+        counters=Counters(
+            "windows", "launch", (EventCounter("all_done", 5, 0, threshold, unwaited),)
+        ),
         seed=seed,
         memory=memory,
     )
@@ -106,6 +109,13 @@ def test_one_signal_too_few(ranks: Any, seed: int):
     )
     # Where the other rank is a launch ahead, its signals hide one that is missing for a while.
     assert "starts there, expected" in fault_of(ranks, ONE_TOO_FEW, seed=seed).message
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_late_signals_that_nobody_waits_for(ranks: Any, seed: int):
+    """Only the end can say that a signal is missing: until then it may still come."""
+    fault = fault_of(ranks, ONE_TOO_FEW, unwaited=(0, 1), seed=seed)
+    assert "at the end of 3 launches" in fault.message
 
 
 def test_wrong_threshold(ranks: Any):

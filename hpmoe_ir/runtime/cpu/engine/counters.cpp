@@ -59,7 +59,10 @@ void DeclareCounters(const Counters& counters) {
 void CheckCountersAtStart(int rank, int launch) {
   const std::string when = Format("when launch %d starts there", launch);
   for (const auto& [addr, place] : places) {
-    if (place.rank == rank) Check(place, addr, launch - 1, started, when);
+    if (place.rank != rank) continue;
+    const std::vector<int>& unwaited = place.counter->unwaited;
+    const bool waited = std::count(unwaited.begin(), unwaited.end(), rank) == 0;
+    Check(place, addr, waited ? launch - 1 : 0, started, when);
   }
   started = std::max(started, launch);
 }

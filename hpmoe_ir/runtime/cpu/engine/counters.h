@@ -16,10 +16,11 @@ struct Core;
 // The first word of a line counts; the others are scratch, since the smallest atomic add of an AIC
 // is 32 bytes.
 struct Counter {
-  std::string event;  // family of events
-  uint32_t index;     // event of the family
-  uint64_t offset;    // of its line in the memory
-  int64_t threshold;  // signals in each launch
+  std::string event;          // family of events
+  uint32_t index;             // event of the family
+  uint64_t offset;            // of its line in the memory
+  int64_t threshold;          // signals in each launch
+  std::vector<int> unwaited;  // ranks on which nobody waits for it: signals may come late there
 };
 
 struct Counters {
@@ -33,8 +34,8 @@ struct Counters {
 
 // Once the memories are there, before any launch: every counter is 0.
 void DeclareCounters(const Counters& counters);
-// Launch `launch` (from 1) is about to start on a rank: every signal of its earlier launches is in,
-// and none of a launch that no rank has started.
+// Launch `launch` (from 1) is about to start on a rank: every signal of its earlier launches that
+// somebody there waits for is in, and none of a launch that no rank has started.
 void CheckCountersAtStart(int rank, int launch);
 // The rank's kernel is given `value` as the number of its launch.
 void CheckLaunchNumber(int rank, int launch, uint32_t value);

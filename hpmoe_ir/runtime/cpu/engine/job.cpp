@@ -104,7 +104,10 @@ static void ReadLine(Job& job, const std::string& key, std::istream& in) {
     in >> job.counters.memory >> job.counters.launch >> job.counters.given_up;
   } else if (key == "event_counter") {
     Counter counter;
-    in >> counter.event >> counter.index >> counter.offset >> counter.threshold;
+    size_t ranks = 0;
+    in >> counter.event >> counter.index >> counter.offset >> counter.threshold >> ranks;
+    counter.unwaited.resize(ranks);
+    for (int& rank : counter.unwaited) in >> rank;
     job.counters.all.push_back(counter);
   } else if (key == "memory") {
     Memory memory;
