@@ -39,6 +39,9 @@ class Bounds:
     chain_us: float
     """The longest chain of tasks that wait for each other, each as fast as it is alone from the
     look that finds its counters reached to its signal, with the signals' latencies in between."""
+    matrix_tasks_us: float
+    """The program's own matrix tasks, each as fast as it is alone, evenly spread over the matrix
+    cores: what no order of these tasks can beat, however well the cube is fed within them."""
 
     @property
     def largest(self) -> str:
@@ -97,7 +100,16 @@ def bounds(timeline: Timeline, ranks: Sequence[RankIntegers]) -> Bounds:
         link_out_us=float(totals["link_out_bytes"].max()) / rates.shared_bandwidth_link_out * 1e6,
         link_in_us=float(totals["link_in_bytes"].max()) / rates.shared_bandwidth_link_in * 1e6,
         chain_us=longest_chain_us(timeline),
+        matrix_tasks_us=matrix_tasks_us(timeline),
     )
+
+
+def matrix_tasks_us(timeline: Timeline) -> float:
+    """Time of a rank's matrix tasks, each alone, over its matrix cores; of the rank with most."""
+    tasks, cores = timeline.tasks, timeline.program.orders["aic"].core_count
+    matrix = tasks[tasks["core"] < cores]
+    by_rank = np.bincount(matrix["rank"], matrix["alone"], minlength=1)
+    return float(by_rank.max()) / cores / 1000
 
 
 def _rows_of(region: Region, rows: RoutedRows) -> int | None:

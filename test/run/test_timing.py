@@ -116,6 +116,12 @@ def test_no_time_is_below_a_bound(layer: Built):
     macs = max(rows) * (config.hidden * 2 * config.width + config.width * config.hidden)
     cycles = macs / CUBE_MACS / timeline.machine.aic_cores
     assert found.matrix_us == pytest.approx(cycles / timeline.machine.rates.clock_frequency * 1e6)
+    # Tasks compute whole fractals, and load and store: more than the products at the peak.
+    aic = timeline.machine.aic_cores
+    matrix = timeline.tasks[timeline.tasks["core"] < aic]
+    alone = [matrix["alone"][matrix["rank"] == rank].sum() for rank in range(4)]
+    assert found.matrix_tasks_us == pytest.approx(max(alone) / aic / 1000)
+    assert found.matrix_tasks_us > found.matrix_us
     # Every rank's chain goes through each operator: at least one task of each.
     chain = sum(
         timeline.family(name)["alone"].min() for name in ("count", "exchange", "build_route")
