@@ -10,7 +10,8 @@ import sys
 import time
 
 from generated.cases import case_of
-from generated.levels import Disagreement, check
+from generated.function_levels import Disagreement
+from generated.levels import check
 from generated.programs import judge_many, program_text
 from generated.run import Report, run_cases
 from hpmoe_ir.diagnostics import InputError

@@ -30,6 +30,7 @@ from hpmoe_ir.passes.elide_dependencies import ElideDependenciesPass
 from hpmoe_ir.passes.insert_dependencies import InsertDependenciesPass
 from hpmoe_ir.passes.plan_memory import PlanMemoryPass
 from hpmoe_ir.passes.verify_queues import VerifyQueuesPass
+from hpmoe_ir.runtime.cpu_build import build_engine
 from hpmoe_ir.runtime.cpu_model import DeviceFault
 
 
@@ -201,6 +202,7 @@ def judge_many(
 ) -> Rates:
     """Verdicts on the programs of `count` seeds from `first` on."""
     rates = Rates()
+    build_engine()  # once, not in each process
     with get_context("fork").Pool(processes) as pool:
         for verdict in pool.imap_unordered(judge, range(first, first + count)):
             rates.verdicts.append(verdict)

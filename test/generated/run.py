@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from generated.cases import Case
 from generated.levels import check
 from generated.strategies import batches
+from hpmoe_ir.runtime.cpu_build import build_engine
 
 
 @dataclass
@@ -140,6 +141,7 @@ def run_cases(
 ) -> Report:
     """Runs `count` cases in `processes` processes with seeds of their own from `first_seed` on."""
     start = time.perf_counter()
+    build_engine()  # once, not in each process
     context = get_context("fork")
     queue: Queue[_Message | None] = context.Queue()
     shares = [count // processes + (i < count % processes) for i in range(processes)]

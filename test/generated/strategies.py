@@ -7,7 +7,8 @@ from typing import TypeAlias
 from hypothesis import strategies as st
 
 from generated.cases import Backward, Case, Launch, Lowering
-from generated.graphs import Graph, graphs, layer_graphs
+from generated.graph_strategies import graphs, layer_graphs
+from generated.graphs import Graph
 from hpmoe_ir.passes.known_policies import POLICIES
 
 TILES = ((16, 16, 16), (16, 32, 16), (32, 48, 32), (32, 32, 64), (0, 0, 0))

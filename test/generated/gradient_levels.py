@@ -1,0 +1,119 @@
+"""The backward direction of a generated case: gradients at all levels, and if they are right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.func import FuncOp
+
+from generated.cases import Case
+from generated.function_levels import (
+    LEVELS,
+    Arguments,
+    Disagreement,
+    LevelFunction,
+    Results,
+    compare_results,
+    textbook_arguments,
+)
+from generated.textbook import (
+    Tokens,
+    Value,
+    directional_derivative,
+    evaluate,
+)
+from hpmoe_ir.dialects.moe import tensor_type
+from hpmoe_ir.interpreter.values import Array, rounded
+from hpmoe_ir.passes.backward_function import ACCUMULATOR, BACKWARD, GRADIENT
+
+
+def check_backward(
+    case: Case,
+    forward: LevelFunction,
+    backward: LevelFunction,
+    values: Arguments,
+    found: Mapping[str, Results],
+    exact: Sequence[Sequence[Value]],
+    tokens: Sequence[Tokens],
+) -> tuple[int, float]:
+    """The backward direction at all levels, each with the values that it saved itself."""
+    new = [
+        [_new_arguments(backward.op, launch.seed, rank, where) for rank in range(case.ranks)]
+        for launch, where in zip(case.launches, tokens, strict=True)
+    ]
+    fixed = [
+        [{**a, **b} for a, b in zip(by_rank, more, strict=True)]
+        for by_rank, more in zip(values, new, strict=True)
+    ]
+    given = {
+        level: [
+            [{**a, **b} for a, b in zip(by_rank, saved, strict=True)]
+            for by_rank, saved in zip(fixed, found[level], strict=True)
+        ]
+        for level in LEVELS
+    }
+    results = backward.run_all(given, tokens)
+    gradients: list[list[Value]] = []
+    for n, where in enumerate(tokens):
+        arguments = textbook_arguments(forward.op, fixed[n], where)
+        arguments |= textbook_arguments(backward.op, fixed[n], where)
+        for (name, _), value in zip(forward.results(), exact[n], strict=True):
+            arguments.setdefault(name, value)
+        gradients.append(evaluate(backward.op, arguments, where))
+        _check_derivatives(forward.op, backward.op, arguments, gradients[-1], where)
+    return compare_results(backward, results, gradients, tokens)
+
+
+def _marked(function: FuncOp, mark: str) -> dict[str, str]:
+    """Arguments of the backward function with a mark, by name, and what they are for."""
+    found: dict[str, str] = {}
+    for arg, attributes in zip(function.args, function.arg_attrs or (), strict=True):
+        if mark in attributes.data:
+            of = attributes.data[mark]
+            assert isinstance(of, StringAttr)
+            found[arg.name_hint or ""] = of.data
+    return found
+
+
+def _new_arguments(function: FuncOp, seed: int, rank: int, tokens: Tokens) -> dict[str, Array]:
+    """Gradients of results and accumulators of one rank, rounded to the type of each."""
+    random = np.random.default_rng([seed, rank, 0x6772])
+    names = {*_marked(function, GRADIENT), *_marked(function, ACCUMULATOR)}
+    found: dict[str, Array] = {}
+    for arg in function.args:
+        if arg.name_hint in names:
+            type = tensor_type(arg)
+            rows = len(tokens.rows_of(rank, type.encoding))
+            numbers = random.standard_normal((rows, *type.get_shape()[1:]), np.float32)
+            found[arg.name_hint] = rounded(numbers, type.element_type)
+    return found
+
+
+def _check_derivatives(
+    forward: FuncOp,
+    backward: FuncOp,
+    arguments: Mapping[str, Value],
+    gradients: Sequence[Value],
+    tokens: Tokens,
+) -> None:
+    """The gradients are those of the forward function: along a random direction of each argument.
+
+    Raises Disagreement; no gradient rule takes part in this.
+    """
+    weights = [arguments[name].exact for name in _marked(backward, GRADIENT)]
+    added = {of: arguments[name].exact for name, of in _marked(backward, ACCUMULATOR).items()}
+    random = np.random.default_rng(1)
+    for attributes, gradient in zip(backward.res_attrs or (), gradients, strict=True):
+        of = attributes.data[GRADIENT]
+        assert isinstance(of, StringAttr)
+        direction = random.standard_normal(gradient.exact.shape)
+        expected = directional_derivative(forward, arguments, {of.data: direction}, weights, tokens)
+        found = float(((gradient.exact - added.get(of.data, 0)) * direction).sum())
+        scale = float(np.linalg.norm(gradient.exact) * np.linalg.norm(direction))
+        if abs(expected - found) > 1e-7 * (scale + abs(expected)):
+            raise Disagreement(
+                f"@{BACKWARD}: the gradient of {of.data} along a direction: expected "
+                f"{expected:.9g} from the forward function, found {found:.9g}"
+            )

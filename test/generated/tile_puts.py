@@ -1,0 +1,178 @@
+"""Families of tile tasks that write into other ranks' memory."""
+
+import numpy as np
+
+from generated.tile_families import D0, D1, D2, WHOLE, FamilyMaker, Memory, TileValue, multiplied
+from hpmoe_ir.dialects.index import RANK
+from hpmoe_ir.dialects.region import (
+    Block,
+    GroupedRows,
+    Point,
+    Region,
+    SentRows,
+)
+
+
+class ProgramMaker(FamilyMaker):
+    """Draws a program family after family: work on one rank, and puts."""
+
+    def announce(self) -> None:
+        """What a launch begins with: each rank tells all others, and hears from all."""
+        rows, width = self.draw(1, 6), self.width()
+        x = self.buffer("x", "input", (rows, width))
+        # Two copies: a rank may be a launch ahead of one that still reads.
+        window = self.buffer("news", "window", (self.ranks, rows, width), copies=2)
+        self.family(
+            "tell",
+            [("p", self.ranks)],
+            "aiv",
+            "copy_rows",
+            [Region(x, (WHOLE, WHOLE))],
+            [Region(window, (Point(RANK), WHOLE, WHOLE), D0)],
+        )
+        total = self.ranks * rows
+        heard = self.buffer("heard", "workspace", (total, width))
+        self.family(
+            "hear",
+            [("p", self.ranks)],
+            "aiv",
+            "copy_rows",
+            [Region(window, (Point(D0), WHOLE, WHOLE))],
+            [Region(heard, (Block(D0, rows), WHOLE))],
+        )
+        # A product of all rows: whatever follows from it comes after all ranks' news.
+        columns = self.width()
+        weights = self.buffer("w", "input", (width, columns))
+        mixed = self.buffer("mixed", "workspace", (total, columns))
+        block = 16 * self.draw(1, columns // 16)
+        self.family(
+            "mix",
+            [("n", -(-columns // block))],
+            "aic",
+            "grouped_matmul",
+            [Region(heard, (WHOLE, WHOLE)), Region(weights, (WHOLE, Block(D0, block)))],
+            [Region(mixed, (WHOLE, Block(D0, block)))],
+        )
+
+        def told(memory: Memory) -> None:
+            memory[heard] = [np.concatenate(memory[x])] * self.ranks
+
+        # Each rank hears from all that they have heard: without this, a quick rank may tell in its
+        # next launch what a slow one's counter takes for another rank's word of this launch.
+        back = self.buffer("heard_by", "window", (self.ranks, total, columns))
+        self.family(
+            "answer",
+            [("p", self.ranks)],
+            "aiv",
+            "copy_rows",
+            [Region(mixed, (WHOLE, WHOLE))],
+            [Region(back, (Point(RANK), WHOLE, WHOLE), D0)],
+        )
+        answers = self.buffer("answers", "workspace", (self.ranks * total, columns))
+        self.family(
+            "end",
+            [("p", self.ranks)],
+            "aiv",
+            "copy_rows",
+            [Region(back, (Point(D0), WHOLE, WHOLE))],
+            [Region(answers, (Block(D0, total), WHOLE))],
+        )
+
+        def answered(memory: Memory) -> None:
+            memory[answers] = [np.concatenate(memory[mixed])] * self.ranks
+
+        self.work += [told, multiplied(heard, weights, mixed), answered]
+        self.values += [
+            TileValue(x, "", (rows, width), "input"),
+            TileValue(heard, "", (total, width)),
+            TileValue(answers, "", (self.ranks * total, columns)),
+            TileValue(mixed, "", (total, columns), first=1),
+        ]
+
+    def put(self) -> None:
+        """A value to a neighbour, or to all ranks, by blocks of rows."""
+        choice = [v for v in self.values if v.first and v.rows == ""]
+        if not choice:
+            return
+        source = self.one(choice)
+        rows, width = source.shape
+        size = self.draw(1, rows)
+        parts = -(-rows // size)
+        if self.draw(0, 1):
+            step = self.draw(0, self.ranks - 1)
+            window = self.buffer("ring", "window", (rows, width))
+            self.family(
+                "ring",
+                [("r", parts)],
+                "aiv",
+                "copy_rows",
+                [Region(source.name, (Block(D0, size), WHOLE))],
+                [Region(window, (Block(D0, size), WHOLE), (RANK + step) % self.ranks)],
+            )
+
+            def passed(memory: Memory) -> None:
+                sent = memory[source.name]
+                memory[window] = [sent[(r - step) % self.ranks] for r in range(self.ranks)]
+
+            self.work.append(passed)
+            self.values.append(TileValue(window, "", (rows, width), "window", first=1))
+            return
+        window = self.buffer("all", "window", (self.ranks, rows, width))
+        peer = D0 if self.draw(0, 1) else (RANK + D0) % self.ranks
+        self.family(
+            "spread",
+            [("p", self.ranks), ("r", parts)],
+            "aiv",
+            "copy_rows",
+            [Region(source.name, (Block(D1, size), WHOLE))],
+            [Region(window, (Point(RANK), Block(D1, size), WHOLE), peer)],
+        )
+        # One of the ranks' parts goes on.
+        of = self.draw(0, self.ranks - 1)
+        target = self.buffer("part", "workspace", (rows, width))
+        block = self.draw(1, rows)
+        self.family(
+            "take",
+            [("r", -(-rows // block))],
+            "aiv",
+            "copy_rows",
+            [Region(window, (Point((RANK + of) % self.ranks), Block(D0, block), WHOLE))],
+            [Region(target, (Block(D0, block), WHOLE))],
+        )
+
+        def spread(memory: Memory) -> None:
+            sent = memory[source.name]
+            memory[target] = [sent[(r + of) % self.ranks] for r in range(self.ranks)]
+
+        self.work.append(spread)
+        self.values.append(TileValue(target, "", (rows, width), first=1))
+
+    def back(self) -> None:
+        """Rows of experts to the ranks that they came from."""
+        choice = [v for v in self.values if v.rows == "grouped"]
+        if not choice:
+            return
+        source = self.one(choice)
+        width = source.shape[1]
+        window = self.buffer("back", "window", (self.tokens * self.top, width), "sent")
+        chunk = self.chunk(D2)
+        self.family(
+            "return",
+            [("e", self.local), ("s", self.ranks), ("c", chunk.count)],
+            "aiv",
+            "copy_rows",
+            [Region(source.name, (GroupedRows(D0, D1, self.ranks, chunk), WHOLE))],
+            [Region(window, (SentRows(RANK * self.local + D0, chunk), WHOLE), D1)],
+            route=True,
+        )
+        where = self.where
+        assert where is not None
+
+        def returned(memory: Memory) -> None:
+            pairs = np.zeros((where.ids.size, width), np.float32)
+            for rank, rows in enumerate(memory[source.name]):
+                pairs[where.received(rank)] = rows
+            memory[window] = [pairs[where.sent(rank)] for rank in range(self.ranks)]
+
+        self.work.append(returned)
+        self.values.append(TileValue(window, "sent", (self.tokens * self.top, width), "window", 1))
