@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from hpmoe_ir.dialects.index import evaluate_index
+from hpmoe_ir.dialects.index import IntArray, evaluate_index
 from hpmoe_ir.dialects.placement import RouteType
-from hpmoe_ir.dialects.queue import POINT_BITS
+from hpmoe_ir.dialects.queue import POINT_BITS, SignalOp
 from hpmoe_ir.dialects.tile import copy_bytes
 from hpmoe_ir.execution import ExecutionError
 from hpmoe_ir.lowering.program import LoweredProgram
@@ -82,26 +82,37 @@ def _check_alike(program: LoweredProgram, counts: np.ndarray[tuple[int, int], np
 def _mirrored_counters(program: LoweredProgram) -> dict[tuple[int, int], int]:
     """For each signal of rank 0 to a peer, the counter of rank 0 that a peer signals likewise."""
     counters: dict[tuple[int, int], int] = {}
-    for number, (name, family) in enumerate(program.families.items()):
-        points, size = family.coordinates(), family.task_count
+    for number, name in enumerate(program.families):
         signals = [s for s in program.signals if s.family_name == name]
         for place, signal in enumerate(signals):
             if signal.peer_expr is None:
                 continue
-            peers = np.stack(
-                [
-                    np.broadcast_to(evaluate_index(signal.peer_expr, points, rank), size)
-                    for rank in range(program.ranks)
-                ]
-            )
-            if not ((peers == 0).sum(axis=0) == 1).all():
-                raise ExecutionError(
-                    f"@{name}: a mirrored run needs destinations that are counted from the rank"
-                )
-            event = program.events[signal.event_name]
-            assert event.line is not None
-            sources = np.argmax(peers == 0, axis=0)
-            flat = flat_events(signal.index_exprs, event.extents, points, sources, size)
-            for point, line in enumerate(flat + event.line.value.data):
+            for point, line in enumerate(mirrored_lines(program, signal)):
                 counters[(number << POINT_BITS) + point, place] = int(line)
     return counters
+
+
+def mirrored_lines(program: LoweredProgram, signal: SignalOp) -> IntArray:
+    """The counter of rank 0 that a peer signals as rank 0 does `signal`, by grid point.
+
+    Raises ExecutionError where the peers of the grid points are not counted from the rank.
+    """
+    family, event = program.families[signal.family_name], program.events[signal.event_name]
+    points, size = family.coordinates(), family.task_count
+    assert signal.peer_expr is not None
+    assert event.line is not None
+    peers = np.stack(
+        [
+            np.broadcast_to(evaluate_index(signal.peer_expr, points, rank), size)
+            for rank in range(program.ranks)
+        ]
+    )
+    if not ((peers == 0).sum(axis=0) == 1).all():
+        raise ExecutionError(
+            f"@{signal.family_name}: a mirrored run needs destinations that are counted from the "
+            "rank"
+        )
+    sources = np.argmax(peers == 0, axis=0)
+    return flat_events(signal.index_exprs, event.extents, points, sources, size) + (
+        event.line.value.data
+    )

@@ -55,7 +55,7 @@ def make_values(
     pairs = sum(tokens) * max(config.experts, config.top_k)
     check_memory(2 * elements + 10 * most + 24 * pairs, f"values of the layer '{config.name}'")
     ranks = (
-        generate_routing(routing, config, tokens, seed * 1000003 + launch)
+        generate_routing(routing, config, tokens, launch_seed(seed, launch))
         if isinstance(routing, RoutingSpec)
         else list(routing)
     )
@@ -75,6 +75,11 @@ def make_values(
         w2=tuple(draw(2, r, (local, width, hidden), (0.36 * width) ** -0.5) for r in every),
         dout=tuple(draw(3, r, (tokens[r], hidden), 1.0) for r in every),
     )
+
+
+def launch_seed(seed: int, launch: int) -> int:
+    """The seed of the routing of launch number `launch`."""
+    return seed * 1000003 + launch
 
 
 def all_tokens(parts: Sequence[RawArray], dtype: Dtype) -> FloatArray:

@@ -33,14 +33,19 @@ from hpmoe_ir.universe import PASSES
 SIZES = ("ranks", "top_k", "capacity", "hidden", "width", "experts")
 
 
-def add_size_options(parser: argparse.ArgumentParser) -> None:
-    """Sizes that are given instead of the layer's own."""
+def add_size_options(parser: argparse.ArgumentParser, several: bool = False) -> None:
+    """Sizes that are given instead of the layer's own; `several` numbers of ranks as text."""
     group = parser.add_argument_group("sizes, instead of the layer's own")
-    group.add_argument("--ranks", type=int, metavar="N", help="expert-parallel ranks")
+    group.add_argument(
+        "--ranks",
+        type=str if several else int,
+        metavar="N[,N...]" if several else "N",
+        help="expert-parallel ranks",
+    )
     group.add_argument(
         "--tokens",
         metavar="N[,N...]",
-        help="most tokens of a rank, or (hpmoe run) the tokens of each rank",
+        help="most tokens of a rank, or (hpmoe run, simulate) the tokens of each rank",
     )
     group.add_argument("--top-k", type=int, metavar="K", help="experts of a token")
     group.add_argument("--hidden", type=int, metavar="H", help="elements of a token")
@@ -53,11 +58,11 @@ def add_size_options(parser: argparse.ArgumentParser) -> None:
 DIRECTIONS = ("forward", "backward", "both")
 
 
-def add_pipeline_option(parser: argparse.ArgumentParser) -> None:
-    """The schedule, or the lowering with its options, and the directions."""
+def add_pipeline_option(parser: argparse.ArgumentParser, several: bool = False) -> None:
+    """The schedule, or `several`, or the lowering with its options, and the directions."""
     parser.add_argument(
         "--schedule",
-        metavar="NAME",
+        metavar="NAME[,NAME...]" if several else "NAME",
         help=f"a known schedule: {', '.join(SCHEDULE_NAMES)}; without it {DEFAULT_SCHEDULE}",
     )
     parser.add_argument(
@@ -84,6 +89,14 @@ def add_pipeline_option(parser: argparse.ArgumentParser) -> None:
         metavar="swiglu,up,dispatch",
         help="what the backward direction computes again rather than having it saved",
     )
+
+
+def several(option: str, text: str) -> list[str]:
+    """The different names in a list with commas. Raises InputError for an empty one."""
+    names = list(dict.fromkeys(part.strip() for part in text.split(",")))
+    if not all(names):
+        raise InputError(f"--{option}: expected names separated by commas, found '{text}'")
+    return names
 
 
 def token_counts(args: argparse.Namespace) -> list[int] | None:
@@ -130,8 +143,9 @@ def layer_of(args: argparse.Namespace) -> LayerConfig:
 
 
 def refuse_sizes(args: argparse.Namespace, why: str) -> None:
-    """Refuses sizes that would change nothing. `hpmoe run` takes --tokens all the same."""
-    unused = (*SIZES, "dtype") if args.command == "run" else (*SIZES, "dtype", "tokens")
+    """Refuses sizes that would change nothing. What runs the layer takes --tokens all the same."""
+    runs = args.command in ("run", "simulate")
+    unused = (*SIZES, "dtype") if runs else (*SIZES, "dtype", "tokens")
     for key in unused:
         if getattr(args, key) is not None:
             raise InputError(f"--{key.replace('_', '-')}: {why}")
@@ -178,12 +192,16 @@ def passes_of(args: argparse.Namespace) -> str:
         raise InputError(f"--machine: {e}") from e
 
 
+def named_passes(text: str) -> tuple[ModulePass, ...]:
+    """The passes that `text` names, as `hpmoe-opt -p` takes them. Raises InputError."""
+    known = extension_universe().all_passes
+    return tuple(find("pass", spec, known, PASSES) for spec in parse_many("passes", text))
+
+
 def pipeline_of(args: argparse.Namespace) -> Pipeline:
     """The passes that the options name. Raises InputError."""
-    known = extension_universe().all_passes
     text = passes_of(args)
-    specs = parse_many("passes", text)
-    passes = tuple(find("pass", spec, known, PASSES) for spec in specs)
+    passes = named_passes(text)
     first = passes[0] if passes else None
     backward = first if isinstance(first, DeriveBackwardPass) else None
     lowering = passes if backward is None else passes[1:]

@@ -1,0 +1,276 @@
+"""The timed runs of all configurations that the options of `hpmoe simulate` name."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from hpmoe_ir.compiler import Compiled, CompiledKernel, compile_module, read_compiled
+from hpmoe_ir.diagnostics import InputError
+from hpmoe_ir.execution import ExecutionError, build_program
+from hpmoe_ir.graph_layer import graph_layer
+from hpmoe_ir.layer import LayerConfig
+from hpmoe_ir.lowering.task_table import TableError, read_task_table
+from hpmoe_ir.machine import SIZES, Machine, MachineError, load_machine
+from hpmoe_ir.mirrored import simulate_mirrored
+from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
+from hpmoe_ir.routing import RoutingError, check_capacity, generate_routing, parse_routing
+from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
+from hpmoe_ir.runtime.cpu_model import DeviceFault
+from hpmoe_ir.schedules import DEFAULT_SCHEDULE, schedule_passes
+from hpmoe_ir.serial_stages import serial_stages
+from hpmoe_ir.simulation import Configuration, Simulation
+from hpmoe_ir.source import make_context
+from hpmoe_ir.timing import RankIntegers, Stages, Timeline, ids_of, simulate
+from hpmoe_ir.tools.command_line import changed
+from hpmoe_ir.tools.layer_options import (
+    graph_of,
+    named_passes,
+    pipeline_of,
+    refuse_pipeline,
+    refuse_sizes,
+    several,
+)
+from hpmoe_ir.tools.progress import Progress
+from hpmoe_ir.tools.run_values import rank_tokens
+from hpmoe_ir.tools.summary import layer_line
+from hpmoe_ir.values import launch_seed
+
+SERIAL = 'policy="serial"'
+"""What the pipeline of operators that a host launches has among its options."""
+
+BAR = 20
+"""Characters of the progress bar."""
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """A compiled layer under the name of its schedule."""
+
+    compiled: Compiled
+    schedule: str
+    config: LayerConfig
+
+    @property
+    def is_serial(self) -> bool:
+        """Whether its families are operators that a host launches."""
+        return SERIAL in self.compiled.pipeline
+
+
+class SimulateRun:
+    """All timed runs, by number of ranks, routing, direction and schedule."""
+
+    def __init__(self, args: argparse.Namespace, progress: Progress) -> None:
+        self.args = args
+        self.progress = progress
+        self.lines: list[str] = []
+        """What there is to say of layers and machine."""
+        self.ctx = make_context()
+        self.done = 0
+
+    def run(self) -> list[Simulation]:
+        """All of them, in order. Raises InputError."""
+        for routing in self.routings:
+            _routing(routing)
+        found: list[Simulation] = []
+        for ranks in self.ranks:
+            found += self._ranks(ranks)
+        return found
+
+    @cached_property
+    def is_compiled(self) -> bool:
+        """Whether a directory was given."""
+        args = self.args
+        return args.preset is None and args.graph is not None and Path(args.graph).is_dir()
+
+    @cached_property
+    def ranks(self) -> Sequence[int | None]:
+        """Numbers of ranks; None for the layer's own."""
+        if self.args.ranks is None:
+            return [None]
+        try:
+            return [int(part) for part in several("ranks", self.args.ranks)]
+        except ValueError as e:
+            raise InputError(
+                f"--ranks: expected numbers separated by commas, found '{self.args.ranks}'"
+            ) from e
+
+    @cached_property
+    def routings(self) -> Sequence[str]:
+        """Routings by name."""
+        return several("routing", self.args.routing)
+
+    @cached_property
+    def schedules(self) -> Sequence[str | None]:
+        """Schedules by name; None where the passes or the directory decide."""
+        if self.args.schedule is not None:
+            return several("schedule", self.args.schedule)
+        decided = self.is_compiled or self.args.passes is not None
+        return [None] if decided else [DEFAULT_SCHEDULE]
+
+    def _ranks(self, ranks: int | None) -> Iterator[Simulation]:
+        layers = [self._layer(ranks, schedule) for schedule in self.schedules]
+        self.lines.append(layer_line(layers[0].config))
+        machine = self._machine(layers[0])
+        line = f"{'machine':<9} {machine.name}, sha256 {machine.digest[:16]}"
+        if line not in self.lines:
+            self.lines.append(line)
+        serial = next((layer for layer in layers if layer.is_serial), None)
+        if serial is None and not self.args.no_serial:
+            self._step("schedule serial")
+            serial = self._serial(layers[0])
+        for routing in self.routings:
+            for place in self._directions(layers[0].compiled):
+                baseline = None
+                if serial is not None and not self.args.no_serial:
+                    baseline = self._simulate(serial, place, routing)
+                for layer in layers:
+                    known = baseline is not None and layer is serial
+                    run = baseline if known else self._simulate(layer, place, routing)
+                    assert run is not None
+                    yield replace(run, serial_us=None if baseline is None else baseline.time_us)
+
+    def _step(self, text: str) -> None:
+        """Says what begins now, after a bar of what is done."""
+        per_ranks = len(self.schedules) + (not self.args.no_serial)
+        directions = 2 if self.args.direction == "both" else 1
+        total = len(self.ranks) * per_ranks * (1 + len(self.routings) * directions)
+        part = min(self.done * BAR // total, BAR)
+        self.progress.prefix = f"[{'#' * part}{'.' * (BAR - part)}] "
+        self.progress(text)
+        self.done += 1
+
+    def _layer(self, ranks: int | None, schedule: str | None) -> _Layer:
+        args = changed(self.args, ranks=ranks, schedule=schedule)
+        if self.is_compiled:
+            refuse_sizes(args, "the layer is compiled already")
+            refuse_pipeline(changed(args, machine=None), "the layer is compiled already")
+            compiled, files = read_compiled(self.ctx, Path(args.graph))
+            for name in files:
+                self.progress.note(f"{name} was changed since it was compiled")
+        else:
+            self._step(f"schedule {schedule}" if schedule else "compiling")
+            pipeline = pipeline_of(args)
+            compiled = compile_module(
+                self.ctx,
+                graph_of(self.ctx, args),
+                pipeline.lowering,
+                self.progress,
+                backward=pipeline.backward,
+            )
+        name = schedule or ("compiled" if self.is_compiled else "passes")
+        return _Layer(compiled, name, graph_layer(compiled.graph).config)
+
+    def _serial(self, layer: _Layer) -> _Layer:
+        """The same graph, as operators that a host launches."""
+        first = named_passes(layer.compiled.pipeline)[0]
+        program = layer.compiled.forward.program
+        text = schedule_passes("serial", program.machine, program.op.machine.data)
+        compiled = compile_module(
+            self.ctx,
+            layer.compiled.graph,
+            named_passes(text),
+            self.progress,
+            backward=first if isinstance(first, DeriveBackwardPass) else None,
+        )
+        return _Layer(compiled, "serial", layer.config)
+
+    def _machine(self, layer: _Layer) -> Machine:
+        """The machine that is timed: that of --machine where a compiled layer fits it."""
+        own = layer.compiled.forward.program.machine
+        if self.args.machine is None or not self.is_compiled:
+            return own
+        try:
+            machine = load_machine(self.args.machine)
+        except MachineError as e:
+            raise InputError(f"--machine: {e}") from e
+        for key, (size, unit) in SIZES.items():
+            mine, other = getattr(own, size), getattr(machine, size)
+            if mine != other:
+                raise InputError(
+                    f"--machine: {key}: expected {mine} {unit}, as the layer is compiled for "
+                    f"{own.name}, found {other}"
+                )
+        return machine
+
+    def _directions(self, compiled: Compiled) -> list[int]:
+        """The places of the programs that are timed: 0 forward, 1 backward."""
+        direction = self.args.direction
+        if direction != "forward" and len(compiled.kernels) < 2:
+            raise InputError(
+                "there is no backward direction; compile the graph with --direction both"
+            )
+        return {"forward": [0], "backward": [1], "both": [0, 1]}[direction]
+
+    def _simulate(self, layer: _Layer, place: int, routing: str) -> Simulation:
+        name, kernel = list(layer.compiled.kernels.items())[place]
+        self._step(f"schedule {layer.schedule}, routing {routing}, @{name}")
+        tokens, ranks = self._integers(kernel, layer.config, routing)
+        stages = serial_stages(kernel.program.op) if layer.is_serial else None
+        try:
+            read_task_table(kernel.table)
+            executable = build_program(kernel.program, kernel.source)
+            timeline = self._timed(layer, kernel, executable, ranks, routing, stages)
+        except TableError as e:
+            raise InputError(f"table of @{name}: {e}") from e
+        except (CompilerMissing, CompileError, ExecutionError, DeviceFault) as e:
+            raise InputError(f"@{name}: {e}") from e
+        configuration = Configuration(
+            layer=layer.config.summary(),
+            ranks=layer.config.ranks,
+            tokens=tuple(tokens),
+            routing=routing,
+            seed=self.args.seed,
+            function=name,
+            schedule=layer.schedule,
+            pipeline=layer.compiled.pipeline,
+        )
+        return Simulation(configuration, timeline, ranks, stages)
+
+    def _timed(
+        self,
+        layer: _Layer,
+        kernel: CompiledKernel,
+        executable: Path,
+        ranks: Sequence[RankIntegers],
+        routing: str,
+        stages: Stages | None,
+    ) -> Timeline:
+        """One rank where it stands for all, else all ranks."""
+        machine = self._machine(layer)
+        alike = parse_routing(routing).kind == "balanced" and len({r.tokens for r in ranks}) == 1
+        if alike and len(ranks) > 1 and not self.args.all_ranks:
+            try:
+                return simulate_mirrored(
+                    kernel.program, executable, kernel.table, ranks, machine, stages
+                )
+            except ExecutionError as e:
+                self.progress.note(f"schedule {layer.schedule}: all ranks are simulated: {e}")
+        return simulate(kernel.program, executable, kernel.table, ranks, machine, stages)
+
+    def _integers(
+        self, kernel: CompiledKernel, config: LayerConfig, routing: str
+    ) -> tuple[list[int], list[RankIntegers]]:
+        """Tokens and integers of each rank: those of the first launch of `hpmoe run`."""
+        args = changed(self.args, routing=routing)
+        tokens = rank_tokens(args, config)
+        try:
+            generated = generate_routing(
+                parse_routing(routing), config, tokens, launch_seed(args.seed, 1)
+            )
+            check_capacity(config, [rank.ids for rank in generated])
+        except RoutingError as e:
+            raise InputError(str(e)) from e
+        ids = ids_of(kernel.program)
+        return tokens, [RankIntegers({ids: rank.ids}, len(rank.ids)) for rank in generated]
+
+
+def _routing(text: str) -> None:
+    """Refuses what is no routing, before anything is compiled."""
+    try:
+        parse_routing(text)
+    except RoutingError as e:
+        raise InputError(str(e)) from e

@@ -1,0 +1,89 @@
+"""How much of a machine a timed run used, and how much of its time was communication alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hpmoe_ir.dialects.index import evaluate_index
+from hpmoe_ir.dialects.queue import POINT_BITS
+from hpmoe_ir.executed_order import Times
+from hpmoe_ir.passes.task_roles import is_put
+from hpmoe_ir.runtime.task_records import Records
+from hpmoe_ir.timing import Timeline
+
+
+@dataclass(frozen=True)
+class Utilisation:
+    """Parts of the time, 0 to 1, in which a rank used what it has."""
+
+    aic: float
+    """The matrix units of its matrix cores."""
+    aiv: float
+    """The busiest pipe of its vector cores: vector unit, loads or stores."""
+    link: float
+    """Its links, in the busier direction, by bytes."""
+    hbm: float
+    """Its memory behind L2, by bytes."""
+
+
+def utilisation(timeline: Timeline, rank: int) -> Utilisation:
+    """What the rank used, from its totals."""
+    program, rates, totals = timeline.program, timeline.machine.rates, timeline.totals[rank]
+    cores = {kind: program.orders[kind].core_count for kind in ("aic", "aiv")}
+    ns = timeline.time_us * 1000
+
+    def bandwidth(what: str, most: float) -> float:
+        return float(totals[f"{what}_bytes"]) / (most * ns * 1e-9)
+
+    pipes = [float(totals[f"aiv_{pipe}"]) for pipe in ("v", "mte2", "mte3")]
+    return Utilisation(
+        aic=float(totals["aic_m"]) / (cores["aic"] * ns),
+        aiv=max(pipes) / (cores["aiv"] * ns),
+        link=max(
+            bandwidth("link_out", rates.shared_bandwidth_link_out),
+            bandwidth("link_in", rates.shared_bandwidth_link_in),
+        ),
+        hbm=bandwidth("hbm", rates.shared_bandwidth_hbm),
+    )
+
+
+def putting_tasks(timeline: Timeline) -> Records:
+    """For each task, whether it writes into other ranks' memory."""
+    families = timeline.program.families.values()
+    puts = np.array([is_put(family) for family in families], dtype=np.bool_)
+    return puts[timeline.tasks["slot"] >> POINT_BITS]
+
+
+def exposed_communication_us(timeline: Timeline, rank: int) -> float:
+    """Time in which rows go to or from the rank and no core of it computes, in us.
+
+    A core computes during a task whose matrix or vector unit works and that does not put.
+    """
+    tasks = timeline.tasks
+    puts = putting_tasks(timeline)
+    here = tasks["rank"] == rank
+    comes = np.zeros(len(tasks), dtype=np.bool_)
+    for number, family in enumerate(timeline.program.families.values()):
+        peer = family.target_peer
+        if peer is None:
+            continue
+        rows = np.flatnonzero(tasks["slot"] >> POINT_BITS == number)
+        coords = np.unravel_index(timeline.points(tasks[rows]), family.extents)
+        comes[rows] = evaluate_index(peer, coords, tasks["rank"][rows]) == rank
+    return alone_ns(tasks[puts & (here | comes)], tasks[here & ~puts & (tasks["busy"] > 0)]) / 1000
+
+
+def alone_ns(some: Records, others: Records) -> float:
+    """ns in which one of `some` tasks is at work (from `ready` to `end`) and none of `others`."""
+    times: list[Times] = []
+    steps: list[Times] = []
+    for tasks, weight in ((some, np.array([1, 0])), (others, np.array([0, 1]))):
+        times += [tasks["ready"], tasks["end"]]
+        steps += [np.tile(weight, (len(tasks), 1)), np.tile(-weight, (len(tasks), 1))]
+    time, step = np.concatenate(times), np.concatenate(steps)
+    ascending = np.argsort(time, kind="stable")
+    depth = np.cumsum(step[ascending], axis=0)[:-1]
+    lasts = np.diff(time[ascending])
+    return float(lasts[(depth[:, 0] > 0) & (depth[:, 1] == 0)].sum())
