@@ -258,7 +258,7 @@ def multiplied(source: str, weights: str, target: str) -> Callable[[Memory], Non
 
     def step(memory: Memory) -> None:
         products: list[Array] = [
-            x @ w for x, w in zip(memory[source], memory[weights], strict=True)
+            np.dot(x, w) for x, w in zip(memory[source], memory[weights], strict=True)
         ]
         memory[target] = [round_to(product, "bf16") for product in products]
 
