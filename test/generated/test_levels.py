@@ -125,9 +125,9 @@ DEFECTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str]] = {
     "copies": (of_kernel("copy_rows", last_row), "tile"),
     "positions": (of_kernel("place_tokens", next_position), "tile"),
     "swiglu of the graph levels": (interpreter, "moe"),
-    "returned to another place": (device("route.Return(", "route.Sent("), "code"),
+    "rows of another expert": (device("route.Grouped(e,", "route.Grouped(0,"), "code"),
     "a block of columns too early": (device("n * env.Size(", "0 * env.Size("), "code"),
-    "a forgotten dependence": (dependence, "tile"),
+    "a forgotten dependence": (dependence, "verify-queues"),
     "a gradient rule": (rule, "gradient"),
 }
 

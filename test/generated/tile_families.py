@@ -247,7 +247,8 @@ def added(a: str, b: str, target: str) -> Callable[[Memory], None]:
 
     def step(memory: Memory) -> None:
         memory[target] = [
-            round_to(x + y, "bf16") for x, y in zip(memory[a], memory[b], strict=True)
+            round_to(np.add(x, y, dtype=np.float32), "bf16")
+            for x, y in zip(memory[a], memory[b], strict=True)
         ]
 
     return step
@@ -256,10 +257,13 @@ def added(a: str, b: str, target: str) -> Callable[[Memory], None]:
 def multiplied(source: str, weights: str, target: str) -> Callable[[Memory], None]:
     """The work of a product."""
 
+    def product(x: Array, w: Array) -> Array:
+        return np.dot(x, w)
+
     def step(memory: Memory) -> None:
-        products: list[Array] = [
-            np.dot(x, w) for x, w in zip(memory[source], memory[weights], strict=True)
+        memory[target] = [
+            round_to(product(x, w), "bf16")
+            for x, w in zip(memory[source], memory[weights], strict=True)
         ]
-        memory[target] = [round_to(product, "bf16") for product in products]
 
     return step
