@@ -64,7 +64,7 @@ def matrix_core_losses(
     first = float(tasks["start"][works].min(initial=end))
     last = float(tasks["end"][works].max(initial=first))
     arrival = np.clip(order.arrival[matrix], tasks["turn"], tasks["ready"])
-    shipped = np.clip(_sent_since(order, sends)[matrix], tasks["turn"], arrival)
+    shipped = np.clip(sent_since(order, sends)[matrix], tasks["turn"], arrival)
 
     def within(begins: Times, ends: Times) -> Times:
         return np.maximum(np.minimum(ends, last) - np.maximum(begins, first), 0)
@@ -97,7 +97,7 @@ def matrix_core_losses(
     )
 
 
-def _sent_since(order: ExecutedOrder, sends: Records) -> Times:
+def sent_since(order: ExecutedOrder, sends: Records) -> Times:
     """For each task, ns at which the sender of its last signal began to send rows; inf without."""
     sender = order.sender
     remote = (sender >= 0) & sends[sender]

@@ -16,13 +16,22 @@ def write_file(path: Path, data: bytes) -> None:
 
     Raises InputError where that is not possible.
     """
+    write_together({path: data})
+
+
+def write_together(files: Mapping[Path, bytes]) -> None:
+    """Writes files of any folders as `write_file` does; the devices and pipes once all others are.
+
+    Raises InputError where that is not possible.
+    """
+    direct = {p: data for p, data in files.items() if p.exists() and not p.is_file()}
+    path = Path()
     try:
-        if path.exists() and not path.is_file():
+        _write_all({p: data for p, data in files.items() if p not in direct})
+        for path, data in direct.items():
             path.write_bytes(data)
-        else:
-            _write_all({path: data})
     except OSError as e:
-        raise InputError(f"can't write the file: {e.strerror}", str(path)) from e
+        raise InputError(f"can't write the file: {e.strerror}", str(e.filename or path)) from e
 
 
 def write_files(directory: Path, files: Mapping[str, bytes]) -> None:

@@ -24,15 +24,15 @@ def slack_us(order: ExecutedOrder, time_us: float, stage: IntArray | None = None
         limit = ends[group.ravel()]
     queued = ~order.first_of_queue
     before = np.where(queued, np.roll(tasks["end"], 1), 0.0)
-    after = (tasks["end"] - np.maximum(before, order.arrival)).tolist()
-    rest = (tasks["end"] - tasks["done"]).tolist()
+    after: list[float] = (tasks["end"] - np.maximum(before, order.arrival)).tolist()
+    rest: list[float] = (tasks["end"] - tasks["done"]).tolist()
     signals = _by_task(order.signal_task, count)
     waits = _by_task(order.wait_task, count)
-    signal_counter = order.signal_counter.tolist()
-    signal_latency = order.signal_latency.tolist()
-    wait_counter = order.wait_counter.tolist()
+    signal_counter: list[int] = order.signal_counter.tolist()
+    signal_latency: list[float] = order.signal_latency.tolist()
+    wait_counter: list[int] = order.wait_counter.tolist()
     latest: list[float] = limit.tolist()
-    counters = [float("inf")] * order.counters
+    counters: list[float] = [float("inf")] * order.counters
     # A task is ready after the one before it in its queue, and after all who signalled it.
     backwards: list[int] = np.lexsort((np.arange(count), tasks["ready"]))[::-1].tolist()
     for task in backwards:

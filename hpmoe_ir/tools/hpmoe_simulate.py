@@ -38,6 +38,16 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="leave out the schedule serial, and the speed-up over it",
     )
     parser.add_argument("--json", metavar="FILE", help="write an object for each configuration")
+    parser.add_argument(
+        "--trace",
+        metavar="FILE",
+        help="write a trace for Chrome's and Perfetto's viewers, of one configuration",
+    )
+    parser.add_argument(
+        "--html",
+        metavar="FILE",
+        help="write a page that shows the cores of a rank, of one configuration",
+    )
     add_pipeline_option(parser, several=True)
     add_size_options(parser, several=True)
     parser.set_defaults(run=run)
@@ -47,19 +57,38 @@ def run(args: argparse.Namespace) -> int:
     """Runs the command."""
     from pathlib import Path
 
-    from hpmoe_ir.output import write_file
+    from hpmoe_ir.diagnostics import InputError
+    from hpmoe_ir.lane_page import lane_page
+    from hpmoe_ir.output import write_together
     from hpmoe_ir.simulation import json_file
     from hpmoe_ir.tools.progress import Progress
     from hpmoe_ir.tools.simulate_run import SimulateRun
     from hpmoe_ir.tools.simulate_table import result_lines
+    from hpmoe_ir.trace_file import trace_file
 
+    outputs = [Path(name) for name in (args.json, args.trace, args.html) if name is not None]
+    if len(set(outputs)) < len(outputs):
+        raise InputError("--json, --trace, --html: expected different files")
     with Progress() as progress:
         simulate_run = SimulateRun(args, progress)
+        for option in ("trace", "html"):
+            if getattr(args, option) is not None and simulate_run.configurations > 1:
+                raise InputError(
+                    f"--{option}: expected one configuration, found {simulate_run.configurations}; "
+                    "give one schedule, routing, direction and number of ranks"
+                )
         simulations = simulate_run.run()
         progress.prefix = ""
+        progress("writing")
+        files: dict[Path, bytes] = {}
         if args.json is not None:
-            progress(f"writing {args.json}")
-            write_file(Path(args.json), json_file(simulations))
-    for line in (*simulate_run.lines, "", *result_lines(simulations)):
+            files[Path(args.json)] = json_file(simulations)
+        if args.trace is not None:
+            files[Path(args.trace)] = trace_file(simulations[0])
+        if args.html is not None:
+            files[Path(args.html)] = lane_page(simulations[0])
+        lines = [*simulate_run.lines, "", *result_lines(simulations)]
+        write_together(files)
+    for line in lines:
         print(line)
     return 0

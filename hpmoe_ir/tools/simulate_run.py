@@ -111,6 +111,12 @@ class SimulateRun:
         decided = self.is_compiled or self.args.passes is not None
         return [None] if decided else [DEFAULT_SCHEDULE]
 
+    @property
+    def configurations(self) -> int:
+        """How many runs are reported."""
+        directions = 2 if self.args.direction == "both" else 1
+        return len(self.ranks) * len(self.routings) * len(self.schedules) * directions
+
     def _ranks(self, ranks: int | None) -> Iterator[Simulation]:
         layers = [self._layer(ranks, schedule) for schedule in self.schedules]
         self.lines.append(layer_line(layers[0].config))
