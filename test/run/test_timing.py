@@ -15,11 +15,13 @@ from hpmoe_ir.execution import ExecutionError, build_program, run_program
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.layer import LayerConfig
+from hpmoe_ir.lowering.task_table import HEADER
 from hpmoe_ir.machine_rates import RATE_NAMES
 from hpmoe_ir.mirrored import simulate_mirrored
 from hpmoe_ir.passes.lower_moe import LowerMoePass
 from hpmoe_ir.routing import generate_routing, parse_routing
 from hpmoe_ir.run_levels import rank_inputs
+from hpmoe_ir.runtime.cpu_model import DeviceFault
 from hpmoe_ir.runtime.task_records import Records
 from hpmoe_ir.source import make_context
 from hpmoe_ir.timing import RankIntegers, Stages, Timeline, simulate
@@ -256,6 +258,21 @@ def test_destinations_that_do_not_rotate_are_not_mirrored():
     ranks = [RankIntegers({"ids": (ids + local * r) % CONFIG.experts}, 64) for r in range(4)]
     with pytest.raises(ExecutionError, match="destinations that are counted from the rank"):
         simulate_mirrored(layer.kernel.program, layer.executable, layer.kernel.table, ranks)
+
+
+def test_a_wait_that_never_ends_names_its_event(skewed: Built):
+    """As in a checked run: who waits, for which event, at what count."""
+    kernel = skewed.kernel
+    words = np.frombuffer(kernel.table, "<u4").copy()
+    words[words[HEADER.index("thresholds")] // 4] += 1  # of the first event
+    with pytest.raises(DeviceFault) as fault:
+        simulate(kernel.program, skewed.executable, words.tobytes(), skewed.integers)
+    assert fault.value.kind == "deadlock"
+    # The first of the cores that are listed wait for rows that are never sent.
+    assert (
+        "@matmul (0, 0, 0, 0) on rank 0 aic0 waits for event 0 of @dispatch_done: 0 signals"
+        in str(fault.value)
+    )
 
 
 def test_inputs_that_do_not_fit_are_refused(skewed: Built):

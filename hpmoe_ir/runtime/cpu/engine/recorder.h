@@ -27,6 +27,7 @@ class Recorder {
   void Add(StepKind kind, int pipes, int flag, uint64_t size) {
     const uint32_t scalar = static_cast<uint32_t>(scalar_);
     scalar_ = 0;
+    timed_ = true;
     steps_.push_back(
         {scalar, kind, static_cast<uint8_t>(pipes), static_cast<uint16_t>(flag), size});
     if (!works_) {
@@ -70,6 +71,14 @@ class Recorder {
   uint64_t base() const { return base_; }
   int bits() const { return bits_; }
 
+  // Whether anything was recorded since the last time this was asked.
+  bool TakeTimed() {
+    const bool timed = timed_;
+    timed_ = false;
+    return timed;
+  }
+  void SetTimed() { timed_ = true; }
+
   // The profile of what was recorded, and what it uses, on a core of `rank`; forgets it.
   const Profile* Take(int rank, std::vector<Use>& uses);
   void Clear();
@@ -96,6 +105,7 @@ class Recorder {
   bool works_ = false;
   double lead_ = 0;
   bool mirror_ = false;
+  bool timed_ = false;
   uint64_t granule_ = 1;
   uint64_t base_ = 0;
   int bits_ = 0;

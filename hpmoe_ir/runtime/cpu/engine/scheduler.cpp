@@ -105,6 +105,7 @@ Core& Enter(const char* api, pipe_t pipe, Where where, std::initializer_list<Spa
   core.api = api;
   core.where = where;
   if (timing) {
+    timed::Entered(api, pipe, where);
     core.effects += !passive;
     return core;
   }

@@ -130,6 +130,7 @@ static void Account(const Core& core, const Work& work) {
 }
 
 void Meet(Core& core) {
+  TheState().recorder.SetTimed();
   State& state = TheState();
   Recorder& recorder = state.recorder;
   CoreClock& clock = ClockOf(core);
@@ -176,6 +177,7 @@ static void Resume(Core& core, void (*finished)(Core&)) {
   if (!core.fiber.done()) return;
   CheckCoreEnd(core);
   core.running = false;
+  ++state.progress;
   TheTimeline().totals[core.rank].end = state.now;
   LeaveStages(core);
   finished(core);
@@ -184,8 +186,9 @@ static void Resume(Core& core, void (*finished)(Core&)) {
 // Where nothing else can happen, code that only looked like a poll goes on.
 static bool Probe() {
   State& state = TheState();
-  static uint64_t last = 0;
-  if (state.watchers.empty() || state.event_count == last) return false;
+  static uint64_t last = ~uint64_t{0};
+  if (state.watchers.empty() || state.progress == last) return false;
+  last = state.progress;
   std::vector<Core*> all;
   for (const auto& core : TheEngine().cores) {
     if (core->wait == WaitKind::kPoll) all.push_back(core.get());
@@ -195,7 +198,6 @@ static bool Probe() {
     core->wait = WaitKind::kNone;
     ResumeAt(*core, state.now + ClockOf(*core).period);
   }
-  last = state.event_count;
   return !all.empty();
 }
 
@@ -242,8 +244,10 @@ void Run(void (*finished)(Core&)) {
       if (event.core != nullptr) {
         Resume(*event.core, finished);
       } else if (event.signal >= 0) {
+        ++state.progress;
         Deliver(event.signal);
       } else {
+        ++state.progress;
         OpenStage(event.rank, event.stage);
       }
     }

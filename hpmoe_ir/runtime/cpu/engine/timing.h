@@ -54,6 +54,7 @@ void Flag(bool set, int pair, int id, pipe_t from, pipe_t to);
 void BarrierOf(pipe_t pipe);
 void Drain();
 void Scalar();
+void Entered(const char* api, pipe_t pipe, Where where);  // refuses a call that took no time
 void LocalAccess();
 uint64_t Read(uint64_t addr, uint32_t bytes, Where where);
 void Write(uint64_t addr, uint32_t bytes, uint64_t value);

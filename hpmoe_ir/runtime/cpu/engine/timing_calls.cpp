@@ -128,6 +128,11 @@ void Clean(uint64_t addr, bool all) {
   }
 }
 
+void Entered(const char* api, pipe_t pipe, Where where) {
+  if (TheState().recorder.TakeTimed() || pipe == PIPE_S) return;
+  Fail("unsupported", Format("%s: timed runs do not know how long it takes", api), where);
+}
+
 void Scalar() { TheState().recorder.Scalar(TheState().rates().scalar_call); }
 void LocalAccess() { TheState().recorder.Scalar(TheState().rates().scalar_local_access); }
 

@@ -61,6 +61,7 @@ struct State {
   std::vector<CoreClock> cores;
   std::priority_queue<Event> events;
   uint64_t event_count = 0;
+  uint64_t progress = 0;  // signals that arrived, stages that opened, tasks and kernels that ended
   std::vector<Signal> signals;
   std::vector<int32_t> free_signals;
   std::unordered_map<uint64_t, std::vector<Core*>> watchers;  // by line

@@ -12,6 +12,7 @@ static void EndTask(CoreClock& clock) {
   if (!clock.signalled) task.done = task.end;
   TheTimeline().tasks.push_back(task);
   clock.in_task = false;
+  ++TheState().progress;
 }
 
 void Mark(uint32_t value) {
