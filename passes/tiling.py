@@ -8,7 +8,6 @@ grouped rows, `RowwiseTilingTrait` with the name of a kernel is enough.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -80,13 +79,16 @@ class Tiling:
     routes: dict[SSAValue, RouteBuffers] = field(default_factory=dict[SSAValue, RouteBuffers])
     outputs: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     """Values that the function returns, with the names of their buffers."""
-    used: Counter[str] = field(default_factory=Counter[str])
+    used: set[str] = field(default_factory=set[str])
 
     def fresh(self, stem: str) -> str:
         """A name that begins with `stem`: h, h_1, h_2."""
-        count = self.used[stem]
-        self.used[stem] += 1
-        return f"{stem}_{count}" if count else stem
+        name, count = stem, 0
+        while name in self.used:
+            count += 1
+            name = f"{stem}_{count}"
+        self.used.add(name)
+        return name
 
     def buffer(self, stem: str, space: str, type: BufferType | RouteType, copies: int = 1) -> str:
         """Adds a buffer and returns its name."""

@@ -30,7 +30,7 @@ class Report:
     largest_ratio: float = 0.0
     seconds: float = 0.0
     failures: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    """The smallest failing case of each process, as text, and what is wrong with it."""
+    """The smallest failing case, as text, and what is wrong with it; none if all agreed."""
 
     def merge(self, other: Report) -> None:
         """Adds another run; a case that both have counts once."""
@@ -139,7 +139,10 @@ def run_cases(
     progress: Callable[[Report], None] = lambda _: None,
     shrink: bool = True,
 ) -> Report:
-    """Runs `count` cases in `processes` processes with seeds of their own from `first_seed` on."""
+    """Runs `count` cases in `processes` processes with seeds of their own from `first_seed` on.
+
+    Stops at the first failure.
+    """
     start = time.perf_counter()
     build_engine()  # once, not in each process
     context = get_context("fork")
@@ -162,6 +165,10 @@ def run_cases(
             report.largest_ratio = max(report.largest_ratio, message.ratio)
         report.seconds = time.perf_counter() - start
         progress(report)
+        if report.failures:
+            for worker in workers:
+                worker.terminate()
+            break
     for worker in workers:
         worker.join()
     return report

@@ -150,6 +150,14 @@ FOUND = {
         '"seed":64,"scale":1.0}],"lowering":{"cores":1,"options":[["task_cols",48],["tile_m",32],'
         '["tile_n",32],["tile_k",64]]},"backward":null,"orders":[1]}'
     ),
+    "two dispatches, whose gradients return through windows of names that were taken": (
+        '{"graph":{"widths":[16,16],"steps":[{"op":"dispatch","operands":[0],"number":0},'
+        '{"op":"dispatch","operands":[1],"number":0},{"op":"add","operands":[2,3],"number":0},'
+        '{"op":"combine","operands":[4],"number":0}],"results":[5]},"ranks":2,"local":1,'
+        '"top":1,"capacity":null,"dtype":"f16","launches":[{"tokens":[5,3],"routing":"uniform",'
+        '"seed":64,"scale":1.0}],"lowering":{"cores":1,"options":[]},"backward":{"recompute":[],'
+        '"accumulate":false,"weight_gradients":"f32"},"orders":[1]}'
+    ),
 }
 """Cases that found something wrong once."""
 
