@@ -141,7 +141,8 @@ class SimulateRun:
 
     def _step(self, text: str) -> None:
         """Says what begins now, after a bar of what is done."""
-        per_ranks = len(self.schedules) + (not self.args.no_serial)
+        apart = not self.args.no_serial and "serial" not in self.schedules
+        per_ranks = len(self.schedules) + apart
         directions = 2 if self.args.direction == "both" else 1
         total = len(self.ranks) * per_ranks * (1 + len(self.routings) * directions)
         part = min(self.done * BAR // total, BAR)
