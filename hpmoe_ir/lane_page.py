@@ -14,7 +14,7 @@ from hpmoe_ir.execution import task_name
 from hpmoe_ir.losses import sent_since
 from hpmoe_ir.simulation import Simulation
 from hpmoe_ir.trace_file import core_names
-from hpmoe_ir.usage import putting_tasks
+from hpmoe_ir.usage import sending_tasks
 
 PAGE = Path(__file__).parent / "lane_page.html"
 """The page without its content."""
@@ -35,7 +35,7 @@ def _content(simulation: Simulation) -> dict[str, Any]:
     what, program = simulation.configuration, timeline.program
     rows = np.flatnonzero(timeline.tasks["rank"] == rank)
     tasks = timeline.tasks[rows]
-    puts = putting_tasks(timeline)
+    puts = sending_tasks(timeline)
     arrival = np.clip(order.arrival[rows], tasks["turn"], tasks["ready"])
     shipped = np.clip(sent_since(order, puts)[rows], tasks["turn"], arrival)
     mirrored = simulation.simulated_ranks < what.ranks

@@ -17,7 +17,7 @@ from hpmoe_ir.executed_order import ExecutedOrder, Times, executed_order
 from hpmoe_ir.losses import Losses, matrix_core_losses
 from hpmoe_ir.slack import slack_us
 from hpmoe_ir.timing import RankIntegers, Stages, Timeline
-from hpmoe_ir.usage import Utilisation, exposed_communication_us, putting_tasks, utilisation
+from hpmoe_ir.usage import Utilisation, exposed_communication_us, sending_tasks, utilisation
 
 DIGITS = 6
 """Of a time in us that is written: a millionth of a microsecond."""
@@ -95,7 +95,7 @@ class Simulation:
         return matrix_core_losses(
             self.order,
             matrix,
-            putting_tasks(self.timeline),
+            sending_tasks(self.timeline),
             cores=cores,
             time_us=self.time_us,
             matrix_us=self.bounds.matrix_us,

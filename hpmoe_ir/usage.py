@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hpmoe_ir.dialects.index import evaluate_index
+from hpmoe_ir.dialects.index import IntArray, evaluate_index
 from hpmoe_ir.dialects.queue import POINT_BITS
 from hpmoe_ir.executed_order import Times
 from hpmoe_ir.passes.task_roles import is_put
@@ -49,30 +49,35 @@ def utilisation(timeline: Timeline, rank: int) -> Utilisation:
     )
 
 
-def putting_tasks(timeline: Timeline) -> Records:
-    """For each task, whether it writes into other ranks' memory."""
-    families = timeline.program.families.values()
-    puts = np.array([is_put(family) for family in families], dtype=np.bool_)
-    return puts[timeline.tasks["slot"] >> POINT_BITS]
+def target_ranks(timeline: Timeline) -> IntArray:
+    """For each task, the rank whose memory it puts rows into; its own where it does not put."""
+    tasks = timeline.tasks
+    target = tasks["rank"].astype(np.int64)
+    for number, family in enumerate(timeline.program.families.values()):
+        if family.target_peer is not None:
+            rows = np.flatnonzero(tasks["slot"] >> POINT_BITS == number)
+            point = np.unravel_index(timeline.points(tasks[rows]), family.extents)
+            target[rows] = evaluate_index(family.target_peer, point, target[rows])
+    return target
+
+
+def sending_tasks(timeline: Timeline) -> Records:
+    """For each task, whether it puts rows into another rank's memory."""
+    return target_ranks(timeline) != timeline.tasks["rank"]
 
 
 def exposed_communication_us(timeline: Timeline, rank: int) -> float:
-    """Time in which rows go to or from the rank and no core of it computes, in us.
+    """Time in which rows go over links to or from the rank and no core of it computes, in us.
 
     A core computes during a task whose matrix or vector unit works and that does not put.
     """
-    tasks = timeline.tasks
-    puts = putting_tasks(timeline)
+    tasks, target = timeline.tasks, target_ranks(timeline)
+    families = timeline.program.families.values()
+    puts = np.array([is_put(family) for family in families])[tasks["slot"] >> POINT_BITS]
     here = tasks["rank"] == rank
-    comes = np.zeros(len(tasks), dtype=np.bool_)
-    for number, family in enumerate(timeline.program.families.values()):
-        peer = family.target_peer
-        if peer is None:
-            continue
-        rows = np.flatnonzero(tasks["slot"] >> POINT_BITS == number)
-        coords = np.unravel_index(timeline.points(tasks[rows]), family.extents)
-        comes[rows] = evaluate_index(peer, coords, tasks["rank"][rows]) == rank
-    return alone_ns(tasks[puts & (here | comes)], tasks[here & ~puts & (tasks["busy"] > 0)]) / 1000
+    sends = here != (target == rank)
+    computes = here & ~puts & (tasks["busy"] > 0)
+    return alone_ns(tasks[sends], tasks[computes]) / 1000
 
 
 def alone_ns(some: Records, others: Records) -> float:

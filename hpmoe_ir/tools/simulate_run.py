@@ -73,6 +73,8 @@ class SimulateRun:
 
     def run(self) -> list[Simulation]:
         """All of them, in order. Raises InputError."""
+        if self.args.seed < 0:
+            raise InputError(f"--seed: expected 0 or more, found {self.args.seed}")
         for routing in self.routings:
             _routing(routing)
         found: list[Simulation] = []

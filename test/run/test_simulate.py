@@ -93,6 +93,18 @@ def test_all_ranks_where_asked_for(capsys: pytest.CaptureFixture[str]):
     assert row[5] == "-"
 
 
+def test_one_rank_does_not_communicate(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """What it puts into its own memory does not use the link, and is no communication."""
+    path = tmp_path / "out.json"
+    words = [*TINY[:2], "--tokens", "64", "--no-serial", "--json", str(path)]
+    for ranks, communicates in (("1", False), ("2", True)):
+        printed(capsys, *words, "--ranks", ranks)
+        found = json.loads(path.read_text())[0]
+        assert (found["exposed_communication_us"] > 0) == communicates
+        assert (found["utilisation"]["link"] > 0) == communicates
+        assert (found["losses"]["link_us"] > 0) <= communicates
+
+
 def test_no_task_may_be_later_than_its_slack(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path = tmp_path / "out.json"
     printed(capsys, *TINY, "--routing", "zipf:1.2", "--no-serial", "--json", str(path))
@@ -310,6 +322,7 @@ def test_nothing_is_written_where_one_file_cannot_be(
             [*TINY, "--json", "x", "--trace", "x"],
             "error: --json, --trace, --html: expected different files",
         ),
+        ([*TINY, "--seed", "-1"], "error: --seed: expected 0 or more, found -1"),
         ([*TINY, "--json", "no/such/folder/x.json"], "no/such/folder/x.json: error: can't write"),
     ],
 )
