@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from hpmoe_ir.dialects.index import evaluate_index
+from hpmoe_ir.dialects.index import evaluate_index, index_values
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.region import Block, GroupedRows, Region, SentRows, TokenRows
 from hpmoe_ir.dialects.tile import BufferOp, TasksOp, buffer_type, element_bytes
@@ -112,11 +112,12 @@ def matrix_tasks_us(timeline: Timeline) -> float:
     return float(by_rank.max()) / cores / 1000
 
 
-def _rows_of(region: Region, rows: RoutedRows) -> int | None:
-    """Rows of all tasks of a family together whose region this is."""
+def _rows_of(family: TasksOp, region: Region, rows: RoutedRows) -> int | None:
+    """Rows of all tasks of a family together, one of whose regions this is."""
     match region.rows:
-        case GroupedRows():
-            return int(rows.received.sum())
+        case GroupedRows() as selector:
+            experts = index_values(selector.expert, family.extents, 1)
+            return int(rows.received[experts].sum())
         case SentRows():
             return rows.sent
         case TokenRows():
@@ -130,7 +131,7 @@ def _macs(program: LoweredProgram, rows: RoutedRows) -> int:
     total = 0
     for family in program.families.values():
         regions = (*family.read_regions, *family.write_regions)
-        count = next((n for r in regions if (n := _rows_of(r, rows)) is not None), 1)
+        count = next((n for r in regions if (n := _rows_of(family, r, rows)) is not None), 1)
         total += count * _row_macs(family, program.buffers)
     return total
 

@@ -18,6 +18,7 @@ _SCHEDULES = {
     "depth-first": "lower-moe",
     "fill": "lower-moe{policy=fill rotate-sources=true}",
     "list": "lower-moe{policy=list rotate-sources=true}",
+    "overlap": "lower-moe{return-cols=1792 policy=overlap rotate-sources=true}",
     "published": "lower-moe{source-groups=1 put-rows=128 vector-rows=128 matrix-shares=AIC "
     "granularity=expert policy=published vector-cores=one},set-waits{poll-aic=50us poll-aiv=150us}",
     "serial": "lower-moe{source-groups=1 vector-chunks=AIV matrix-shares=AIC "

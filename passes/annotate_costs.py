@@ -56,11 +56,11 @@ class AnnotateCostsPass(ModulePass):
 def family_cost(family: TasksOp, buffers: dict[str, BufferOp]) -> CostAttr:
     """What a task of a family costs, for each row if it has dynamic rows."""
     reads, writes = (
-        [_columns(region, buffers[region.buffer]) for region in regions]
+        [region_columns(region, buffers[region.buffer]) for region in regions]
         for regions in (family.read_regions, family.write_regions)
     )
     cost = family.find_kernel().cost(reads, writes, family.int_options)
-    sharing = _tasks_of_a_region(family)
+    sharing = tasks_of_a_region(family)
     return CostAttr(
         Cost(
             macs=-(-cost.macs // sharing),
@@ -70,7 +70,7 @@ def family_cost(family: TasksOp, buffers: dict[str, BufferOp]) -> CostAttr:
     )
 
 
-def _tasks_of_a_region(family: TasksOp) -> int:
+def tasks_of_a_region(family: TasksOp) -> int:
     """Tasks that write one region together, 1 unless all regions are written by `scatter`."""
     regions = family.write_regions
     if not all(region.scatter for region in regions):
@@ -79,7 +79,7 @@ def _tasks_of_a_region(family: TasksOp) -> int:
     return prod(n for d, n in enumerate(family.extents) if d not in used)
 
 
-def _columns(region: Region, buffer: BufferOp) -> int:
+def region_columns(region: Region, buffer: BufferOp) -> int:
     """Columns of a region's tile, 1 where they are dynamic rows of one number each."""
     if isinstance(buffer.content, RouteType):
         return 1

@@ -70,10 +70,13 @@ class AssignQueuesPass(ModulePass):
     """The order of the tasks, one of `known_policies`."""
 
     ahead: int = 2
-    """Experts by which puts are early, with `depth-first`."""
+    """Experts by which puts are early, with `depth-first` and `overlap`."""
 
     wave: int = 0
     """Experts of a wave, with `waves`; 0: as many as keep the matrix cores busy."""
+
+    behind: int = 2
+    """Tasks for each matrix core by which the next product is behind, with `overlap`."""
 
     vector_cores: Literal["both", "one"] = "both"
     """Vector cores that take tasks: both of each AIC, or one."""
@@ -98,6 +101,10 @@ class AssignQueuesPass(ModulePass):
         if self.ahead < 0:
             raise PassFailedException(
                 f"{self.name}: option ahead: expected 0 or more experts, found {self.ahead}"
+            )
+        if self.behind < 0:
+            raise PassFailedException(
+                f"{self.name}: option behind: expected 0 or more tasks, found {self.behind}"
             )
         if self.wave < 0:
             raise PassFailedException(
@@ -148,6 +155,7 @@ class AssignQueuesPass(ModulePass):
                 {kind: len(cores) for kind, cores in slots.items()},
                 self.ahead,
                 self.wave,
+                self.behind,
             )
         )
         violation = first_violation(families, dependences, order.keys, ranks)

@@ -46,6 +46,10 @@ class ConvertCommToTilePass(ModulePass):
     matrix tile that fits the machine's L0 with two buffers, up to 8 groups, one chunk, columns for
     four tasks a matrix core, and parts of 16 tokens or more for all vector cores.
 
+    With `last_experts=n`, the last n experts of a rank are cut finer than the others: their last
+    product and the puts after it have `return_cols` columns, as the sums over a token's copies,
+    while the other experts' rows go back whole. Sums can so begin before the last product ends.
+
     `put_rows` and `vector_rows` say how many rows a task has at most rather than how many parts
     there are: there are then as many parts as the most rows that can come need, and those beyond
     the rows that do come are empty. With `matrix_shares=n`, n tasks share each product of an expert
@@ -84,6 +88,9 @@ class ConvertCommToTilePass(ModulePass):
     """Most rows of a put, instead of put_chunks."""
     return_cols: int = 0
     """Columns of a put on the way back and of a sum over a token's copies, a multiple of 16."""
+    last_experts: int = 0
+    """Last local experts that return_cols cuts on the way back, their last product too; 0: all
+    experts, but not their products."""
     vector_rows: int = 0
     """Most rows of a vector task on an expert's rows, instead of row_chunks."""
     vector_chunks: int = 0
@@ -132,6 +139,7 @@ class ConvertCommToTilePass(ModulePass):
             ("token_chunks", self.token_chunks, 0, tokens),
             ("put_rows", self.put_rows, 0, 1 << 20),
             ("return_cols", self.return_cols, 0, 1 << 20),
+            ("last_experts", self.last_experts, 0, route.local_experts),
             ("vector_rows", self.vector_rows, 0, 1 << 20),
             ("vector_chunks", self.vector_chunks, 0, 1 << 20),
             ("matrix_shares", self.matrix_shares, 0, 1 << 20),
@@ -146,6 +154,15 @@ class ConvertCommToTilePass(ModulePass):
                 raise PassFailedException(
                     f"{self.name}: option {name}: expected a multiple of 16, found {value}"
                 )
+        if self.last_experts and not self.return_cols:
+            raise PassFailedException(
+                f"{self.name}: option last_experts: expected return_cols with it, into which the "
+                "way back of these experts is cut"
+            )
+        if self.last_experts and self.matrix_shares:
+            raise PassFailedException(
+                f"{self.name}: options last_experts and matrix_shares: expected one of them"
+            )
         for one, value, other, default in (
             ("put_rows", self.put_rows, "put_chunks", self.put_chunks == 1),
             ("vector_rows", self.vector_rows, "vector_chunks", self.vector_chunks == 0),
@@ -163,6 +180,7 @@ class ConvertCommToTilePass(ModulePass):
             task_cols=self.task_cols,
             put_rows=self.put_rows,
             return_cols=self.return_cols,
+            last_experts=self.last_experts,
             vector_rows=self.vector_rows,
             vector_chunks=self.vector_chunks,
             matrix_shares=self.matrix_shares,

@@ -17,7 +17,12 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
-from xdsl.ir.affine import AffineExpr
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineExpr,
+)
 
 from hpmoe_ir.dialects.index import IntArray, evaluate_index, index_values, uses_rank
 from hpmoe_ir.dialects.placement import RouteType
@@ -219,7 +224,9 @@ def _class_index(index: AffineExpr, classes: dict[int, int], count: int) -> Affi
         return None
     last = values[-1] + 1
     candidates: list[tuple[Callable[[int], int], Callable[[], AffineExpr]]] = [
-        (lambda v: v, lambda: index)
+        (lambda v: v, lambda: index),
+        # A family that has the last part of an axis counts from its own first.
+        (lambda v: v - values[0], lambda: _minus(index, values[0])),
     ]
     # Classes of equal size but for the last, which the end of the axis may cut.
     first = sum(c == 0 for c in classes.values())
@@ -236,6 +243,15 @@ def _class_index(index: AffineExpr, classes: dict[int, int], count: int) -> Affi
         if all(function(v) == c for v, c in classes.items()):
             return expression()
     return None
+
+
+def _minus(index: AffineExpr, first: int) -> AffineExpr:
+    """`index` less a constant, without a trace of it where that is what was added before."""
+    if isinstance(index, AffineBinaryOpExpr) and index.kind is AffineBinaryOpKind.Add:
+        for kept, other in ((index.lhs, index.rhs), (index.rhs, index.lhs)):
+            if isinstance(other, AffineConstantExpr) and other.value == first:
+                return kept
+    return index - first
 
 
 def ranks_that_differ(dependences: Sequence[DependenceOp], ranks: int) -> range:

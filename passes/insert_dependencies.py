@@ -151,18 +151,9 @@ def _events(
     granularity: Granularity,
     partial: bool,
 ) -> EventMap | None:
-    if later.region.peer is not None:
-        names = later.family.dim_names
-        refuse(
-            later.family,
-            f"insert-dependencies: @{later.family.sym_name.data} writes "
-            f"{format_region(later.region, names)}, which @{earlier.family.sym_name.data} uses "
-            "before: a put can only be ordered after its own rank's tasks; give it a window of "
-            "its own",
-        )
     shape = Shape(buffer.content, program.ranks.value.data)
     try:
-        return events_between(
+        events = events_between(
             earlier.family,
             earlier.region,
             later.family,
@@ -173,6 +164,16 @@ def _events(
         )
     except DependenceError as e:
         refuse(later.family, f"insert-dependencies: {e}")
+    if events is not None and later.region.peer is not None:
+        names = later.family.dim_names
+        refuse(
+            later.family,
+            f"insert-dependencies: @{later.family.sym_name.data} writes "
+            f"{format_region(later.region, names)}, which @{earlier.family.sym_name.data} uses "
+            "before: a put can only be ordered after its own rank's tasks; give it a window of "
+            "its own",
+        )
+    return events
 
 
 def _check_disjoint(program: ProgramOp) -> None:

@@ -7,6 +7,7 @@ from hpmoe_ir.passes.order_depth_first import depth_first
 from hpmoe_ir.passes.order_fill import fill
 from hpmoe_ir.passes.order_list import list_order
 from hpmoe_ir.passes.order_operator import operator_order
+from hpmoe_ir.passes.order_overlap import overlap
 from hpmoe_ir.passes.order_policy import Policy
 from hpmoe_ir.passes.order_published import published
 from hpmoe_ir.passes.order_serial import serial
@@ -18,6 +19,7 @@ POLICIES: dict[str, Policy] = {
     "fill": fill,
     "list": list_order,
     "operator-order": operator_order,
+    "overlap": overlap,
     "published": published,
     "serial": serial,
     "waves": waves,

@@ -8,7 +8,9 @@ an order for all ranks: a task is taken when all that it waits for has ended.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,6 +18,8 @@ from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.passes.order_policy import Order, Work
 from hpmoe_ir.passes.task_graph import TaskGraph
 from hpmoe_ir.passes.task_times import FloatArray, task_times
+
+BoolArray: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True)
@@ -34,16 +38,49 @@ class Times:
         return cls(np.concatenate([t.core for t in each]), np.concatenate([t.link for t in each]))
 
 
-def list_schedule(work: Work, graph: TaskGraph, times: Times, priority: IntArray) -> Order:
-    """The order in which cores take the tasks, and the core of each; lower priority goes first."""
-    return _Simulation(work, graph, times, priority).run()
+@dataclass(frozen=True)
+class Limit:
+    """Tasks of which no more than `most` are done at a time: those of a mask over all tasks."""
+
+    tasks: BoolArray
+    most: int
+
+
+def list_schedule(
+    work: Work,
+    graph: TaskGraph,
+    times: Times,
+    priority: IntArray,
+    limits: Sequence[Limit] = (),
+) -> Order:
+    """The order in which cores take the tasks, and the core of each; lower priority goes first.
+
+    Tasks that fall under a limit are held while there are too many of them; each task falls under
+    one at most.
+    """
+    return _Simulation(work, graph, times, priority, limits).run()
 
 
 class _Simulation:
     """Cores of one rank that take tasks as time goes on."""
 
-    def __init__(self, work: Work, graph: TaskGraph, times: Times, priority: IntArray) -> None:
+    def __init__(
+        self,
+        work: Work,
+        graph: TaskGraph,
+        times: Times,
+        priority: IntArray,
+        limits: Sequence[Limit],
+    ) -> None:
         self.work, self.graph = work, graph
+        limit = np.zeros(graph.task_count, dtype=np.int64)
+        for number, found in enumerate(limits, 1):
+            limit[found.tasks] = number
+        self.limit = limit.tolist()
+        self.left = [graph.task_count, *(found.most for found in limits)]
+        self.held: dict[str, list[list[tuple[int, int]]]] = {
+            kind: [[] for _ in self.left] for kind in work.cores
+        }
         self.core_time, self.link_time = times.core.tolist(), times.link.tolist()
         self.priority = priority.tolist()
         self.kind = [f.core.data for f in work.families for _ in range(f.task_count)]
@@ -89,8 +126,7 @@ class _Simulation:
         while True:
             for kind, ready in self.ready.items():
                 free = self.free[kind]
-                while ready and free:
-                    _, task = heapq.heappop(ready)
+                while free and (task := self._next(ready, self.held[kind])) is not None:
                     self.core[task] = heapq.heappop(free)
                     self.taken[task] = number
                     number += 1
@@ -110,8 +146,24 @@ class _Simulation:
                     self._reach(which)
         return self._order(number)
 
+    def _next(self, ready: list[tuple[int, int]], held: list[list[tuple[int, int]]]) -> int | None:
+        """Takes the first of the tasks that may be done now."""
+        while ready and self.left[self.limit[ready[0][1]]] == 0:
+            entry = heapq.heappop(ready)
+            heapq.heappush(held[self.limit[entry[1]]], entry)
+        first = ready
+        for tasks, left in zip(held, self.left, strict=True):
+            if tasks and left and (not first or tasks[0] < first[0]):
+                first = tasks
+        if not first:
+            return None
+        task = heapq.heappop(first)[1]
+        self.left[self.limit[task]] -= 1
+        return task
+
     def _end(self, task: int, now: float, happenings: list[tuple[float, int, int]]) -> None:
         heapq.heappush(self.free[self.kind[task]], int(self.core[task]))
+        self.left[self.limit[task]] += 1
         for event in self.signals[task]:
             self.missing[event] -= 1
             if self.missing[event] == 0:

@@ -58,6 +58,8 @@ class LowerMoePass(ModulePass):
     """`convert-comm-to-tile`: most rows of a put."""
     return_cols: int = 0
     """`convert-comm-to-tile`: columns of a put on the way back."""
+    last_experts: int = 0
+    """`convert-comm-to-tile`: last experts that return_cols cuts, their last product too."""
     vector_rows: int = 0
     """`convert-comm-to-tile`: most rows of a vector task on an expert's rows."""
     vector_chunks: int = 0
@@ -86,6 +88,8 @@ class LowerMoePass(ModulePass):
     """`assign-queues`: experts by which puts are early."""
     wave: int = 0
     """`assign-queues`: experts of a wave."""
+    behind: int = 2
+    """`assign-queues`: tasks for each matrix core by which the next product is behind."""
     vector_cores: Literal["both", "one"] = "both"
     """`assign-queues`: vector cores that take tasks."""
     rotate: bool = True
@@ -103,6 +107,7 @@ class LowerMoePass(ModulePass):
             put_chunks=self.put_chunks,
             put_rows=self.put_rows,
             return_cols=self.return_cols,
+            last_experts=self.last_experts,
             vector_rows=self.vector_rows,
             vector_chunks=self.vector_chunks,
             matrix_shares=self.matrix_shares,
@@ -120,6 +125,7 @@ class LowerMoePass(ModulePass):
             policy=self.policy,
             ahead=self.ahead,
             wave=self.wave,
+            behind=self.behind,
             vector_cores=self.vector_cores,
             rotate=self.rotate,
             rotate_sources=self.rotate_sources,

@@ -37,9 +37,11 @@ class Work:
     cores: dict[str, int]
     """Cores of each kind that take tasks."""
     ahead: int = 2
-    """Experts by which puts are early, with `depth-first`."""
+    """Experts by which puts are early, with `depth-first` and `overlap`."""
     wave: int = 0
     """Experts of a wave, with `waves`; 0: as many as keep the matrix cores busy."""
+    behind: int = 2
+    """Tasks for each matrix core by which the next product is behind, with `overlap`."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """How long tasks take, roughly: from what kernels declare and the rates of the machine.
 
 For policies that compare orders, not for predictions: no pipe of a core is modelled, only which of
-its resources is the busiest, under balanced routing with as many tokens as a rank may bring.
+its resources is the busiest, under balanced routing with as many tokens as a rank may bring. Of
+matrix tasks the way into L1 is looked at more closely: it is as busy as the cube.
 """
 
 from __future__ import annotations
@@ -15,23 +16,27 @@ import numpy as np
 from hpmoe_ir.dialects.index import IntArray, evaluate_index
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.region import (
+    Block,
     Chunk,
     GroupedRows,
+    Region,
     RowSelector,
     SentRows,
     TokenRows,
     chunk_bounds,
     group_bounds,
 )
-from hpmoe_ir.dialects.tile import TasksOp
+from hpmoe_ir.dialects.tile import BufferOp, TasksOp
 from hpmoe_ir.machine import Machine
-from hpmoe_ir.passes.annotate_costs import family_cost
+from hpmoe_ir.passes.annotate_costs import family_cost, region_columns, tasks_of_a_region
 from hpmoe_ir.passes.order_policy import Work
 
 FloatArray: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 CUBE_MACS = 16**3
 """Multiply-accumulates of a matrix core in a cycle."""
+ELEMENT_BYTES = 2
+"""Operands and results of matrix tasks are of 16 bits."""
 FLOAT_BYTES = 4
 """Vector kernels compute in float."""
 
@@ -56,12 +61,15 @@ def task_times(family: TasksOp, work: Work) -> TaskTimes:
     shared = rates.shared_bandwidth_l2 / cores
     alone = rates.latency_poll + rates.latency_signal
     if family.core.data == "aic":
-        compute = cost.macs / (CUBE_MACS * rates.clock_frequency)
-        move = cost.bytes_moved / min(rates.core_bandwidth_gm_to_l1, shared)
+        core = _matrix_seconds(family, work, rows) + alone
     else:
         compute = cost.vector_elements * FLOAT_BYTES / _vector_bytes(machine)
         move = cost.bytes_moved / min(rates.core_bandwidth_gm_to_ub, shared)
-    core = rows * max(compute, move) + alone
+        # Each row, or copy of it, is a transfer by itself.
+        regions = (*family.read_regions, *family.write_regions)
+        row = ELEMENT_BYTES * max(region_columns(r, work.buffers[r.buffer]) for r in regions)
+        move += cost.bytes_moved / row * rates.dma_gm_to_ub_start / rates.clock_frequency
+        core = rows * max(compute, move) + alone
     link = np.zeros(family.task_count)
     peer = family.target_peer
     if peer is not None:
@@ -71,6 +79,50 @@ def task_times(family: TasksOp, work: Work) -> TaskTimes:
         core = np.maximum(core, sent / rates.core_bandwidth_link + alone)
         link = sent / rates.shared_bandwidth_link_out
     return TaskTimes(core, link)
+
+
+def _matrix_seconds(family: TasksOp, work: Work, rows: FloatArray) -> FloatArray:
+    """Of matrix tasks: the busier of the cube and of the way into L1, and the stores.
+
+    Blocks of the result are loaded and summed up one after the other; a block's store waits for
+    its last product and is not hidden where L0C holds one block only.
+    """
+    rates, cost = work.machine.rates, (family.cost or family_cost(family, work.buffers)).data
+    macs = rows * cost.macs
+    options = family.int_options
+    if not {"tile_m", "tile_n", "tile_k"} <= options.keys():
+        return macs / (CUBE_MACS * rates.clock_frequency)
+    written = family.write_regions[0]
+    buffer = work.buffers[written.buffer]
+    across = region_columns(written, buffer)
+    down = rows if written.rows is not None else _region_rows(written, buffer)
+    # Tasks that share a result do whole blocks of it.
+    shares = tasks_of_a_region(family)
+    depth = macs * shares / np.maximum(down * across, 1)
+    m, n, k = (options[f"tile_{d}"] for d in "mnk")
+    blocks_down, blocks_across = np.ceil(down / m), np.ceil(across / n)
+    loaded = depth * ELEMENT_BYTES * (down * blocks_across + across * blocks_down)
+    chunk = k * _chunk_steps(work.machine.l1_bytes // (2 * ELEMENT_BYTES * k * (m + n)))
+    starts = 2 * np.ceil(depth / chunk) * blocks_down * blocks_across
+    move = loaded / rates.core_bandwidth_gm_to_l1
+    move += starts * rates.dma_gm_to_l1_start / rates.clock_frequency
+    store = ELEMENT_BYTES * down * across / rates.core_bandwidth_l0c_to_gm
+    compute = macs * shares / (CUBE_MACS * rates.clock_frequency)
+    return (np.maximum(compute, move) + store) / shares
+
+
+def _chunk_steps(fit: int) -> int:
+    """Inner steps of a chunk in L1, as in hpmoe/matmul_block.h: a power of two up to 16."""
+    return 1 << min(max(fit, 1).bit_length() - 1, 4)
+
+
+def _region_rows(region: Region, buffer: BufferOp) -> int:
+    """Rows of a region of fixed size."""
+    content = buffer.content
+    if isinstance(content, RouteType) or len(region.selectors) < 2:
+        return 1
+    selector, extent = region.selectors[-2], content.dims[-2]
+    return min(selector.size, extent) if isinstance(selector, Block) else extent
 
 
 def _vector_bytes(machine: Machine) -> float:

@@ -24,6 +24,7 @@ from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.dialects.tile_types import BufferType
 from hpmoe_ir.passes.tile_gradient_ops import GRADIENT_TILINGS, weight_gradient_tasks
 from hpmoe_ir.passes.tiling import (
+    ExpertRange,
     HasTilingTrait,
     RouteBuffers,
     RowwiseTilingTrait,
@@ -155,18 +156,24 @@ def put_tasks(op: comm.PutOp, tiling: Tiling) -> None:
             )
         )
     else:
-        cols, grid = tiling.return_blocks(moe.tensor_type(op.x).get_shape()[-1], D3)
-        tiling.tasks(
-            TasksOp(
-                tiling.fresh("return"),
-                [("e", local), ("s", ranks), ("c", parts), *grid],
-                "aiv",
-                "copy_rows",
-                [Region(source, (GroupedRows(D0, D1, ranks, chunk), cols))],
-                [Region(target, (SentRows(RANK * local + D0, chunk), cols), peer=D1)],
-                route=route.route,
+        width = moe.tensor_type(op.x).get_shape()[-1]
+        for experts in tiling.way_back(route.type, width):
+            cols, blocks = tiling.return_blocks(width, D3, experts.cols)
+            grid = experts.grid([("e", local), ("s", ranks), ("c", parts), *blocks])
+            read = Region(source, (GroupedRows(D0, D1, ranks, chunk), cols))
+            expert = RANK * local + experts.first + D0 if experts.first else RANK * local + D0
+            written = Region(target, (SentRows(expert, chunk), cols), peer=D1)
+            tiling.tasks(
+                TasksOp(
+                    tiling.fresh("return"),
+                    grid,
+                    "aiv",
+                    "copy_rows",
+                    [experts.region(read)],
+                    [written],
+                    route=route.route,
+                )
             )
-        )
 
 
 def wait_tasks(op: comm.WaitOp, tiling: Tiling) -> None:
@@ -219,33 +226,42 @@ def matmul_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
     block = tiling.partition.task_cols or _task_cols(tiling, route.type.local_experts, columns)
     transposed = op.transpose_rhs is not None
     rows = tiling.matrix_rows()
-    cols = WHOLE if shares else Block(D3, block)
     tile = tiling.partition.matmul
-    last = ("i", shares) if shares else ("n", -(-columns // block))
-    tiling.tasks(
-        TasksOp(
-            tiling.fresh("matmul"),
-            [*tiling.matrix_grid(route.type), last],
-            "aic",
-            "grouped_matmul_share" if shares else "grouped_matmul",
-            [
-                Region(tiling.place(op.lhs), (rows, WHOLE)),
-                Region(
-                    tiling.place(op.rhs),
-                    (Point(D0), cols, WHOLE) if transposed else (Point(D0), WHOLE, cols),
-                ),
-            ],
-            [Region(tiling.result(op.product, "product"), (rows, cols), scatter=shares > 0)],
-            {
-                "tile_m": tile.m,
-                "tile_n": tile.n,
-                "tile_k": tile.k,
-                "transpose_rhs": int(transposed),
-            },
-            route.route,
-            [D3, AffineExpr.constant(shares)] if shares else [],
+    goes_back = any(_is_return(use.operation) for use in op.product.uses)
+    whole = [ExpertRange(0, route.type.local_experts, 0)]
+    result = tiling.result(op.product, "product")
+    for experts in tiling.way_back(route.type, columns) if goes_back else whole:
+        # The experts before the last ones have tasks as wide as without them.
+        wide = experts.cols if experts.first else block
+        cols = WHOLE if shares else Block(D3, wide)
+        last = ("i", shares) if shares else ("n", -(-columns // wide))
+        weights = (Point(D0), cols, WHOLE) if transposed else (Point(D0), WHOLE, cols)
+        tiling.tasks(
+            TasksOp(
+                tiling.fresh("matmul"),
+                experts.grid([*tiling.matrix_grid(route.type), last]),
+                "aic",
+                "grouped_matmul_share" if shares else "grouped_matmul",
+                [
+                    experts.region(Region(tiling.place(op.lhs), (rows, WHOLE))),
+                    experts.region(Region(tiling.place(op.rhs), weights)),
+                ],
+                [experts.region(Region(result, (rows, cols), scatter=shares > 0))],
+                {
+                    "tile_m": tile.m,
+                    "tile_n": tile.n,
+                    "tile_k": tile.k,
+                    "transpose_rhs": int(transposed),
+                },
+                route.route,
+                [D3, AffineExpr.constant(shares)] if shares else [],
+            )
         )
-    )
+
+
+def _is_return(op: Operation) -> bool:
+    """Whether an operation puts experts' rows back to where the tokens are."""
+    return isinstance(op, comm.PutOp) and op.direction.data is not comm.Direction.DISPATCH
 
 
 def _task_cols(tiling: Tiling, local_experts: int, columns: int) -> int:

@@ -17,6 +17,7 @@ from xdsl.ir.affine import AffineExpr
 from xdsl.traits import OpTrait
 from xdsl.utils.exceptions import PassFailedException
 
+from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.moe import tensor_type
 from hpmoe_ir.dialects.placement import AnyTensor, RouteType, RowsAttr
 from hpmoe_ir.dialects.region import Block, Chunk, GroupedRows, Region, Selector, Whole
@@ -52,6 +53,31 @@ class Partition:
     """Matrix tasks that share a product of an expert and group, block by block; 0: they have
     columns and chunks of rows."""
     matmul: MatmulTile
+    last_experts: int = 0
+    """Local experts, the last ones, that `return_cols` cuts on the way back, in their last product
+    and in the puts after it; 0: all, in the puts alone."""
+
+
+@dataclass(frozen=True)
+class ExpertRange:
+    """Local experts whose tasks are cut alike, and how wide the tasks are."""
+
+    first: int
+    count: int
+    cols: int
+    """Columns of a task; 0: as many as without `last_experts`."""
+
+    def grid(self, grid: list[tuple[str, int]]) -> list[tuple[str, int]]:
+        """A grid whose first coordinate counts all local experts, for these alone."""
+        return [(grid[0][0], self.count), *grid[1:]]
+
+    def region(self, region: Region) -> Region:
+        """A region of the expert that coordinate 0 counts, counted from the first of these."""
+        if not self.first:
+            return region
+        shifted = AffineExpr.dimension(0) + self.first
+        others = [AffineExpr.dimension(i) for i in range(1, 4)]
+        return region.map_exprs(lambda e: e.replace_dims_and_symbols([shifted, *others], [RANK]))
 
 
 @dataclass(frozen=True)
@@ -166,11 +192,24 @@ class Tiling:
         chunks = -(-most // rows) if rows else self.partition.put_chunks
         return Chunk(index, chunks, rows or self.partition.matmul.m) if chunks > 1 else Chunk()
 
-    def return_blocks(
-        self, width: int, index: AffineExpr
-    ) -> tuple[Selector, list[tuple[str, int]]]:
-        """Block `index` of the columns that go back, and the grid of these blocks if there are."""
+    def way_back(self, route: RouteType, width: int) -> list[ExpertRange]:
+        """The local experts by how their way back of so many columns is cut."""
+        local, last = route.local_experts, self.partition.last_experts
         cols = self.partition.return_cols
+        if not last or cols >= width:
+            return [ExpertRange(0, local, 0)]
+        last = min(last, local)
+        ranges = [ExpertRange(0, local - last, width), ExpertRange(local - last, last, cols)]
+        return [r for r in ranges if r.count]
+
+    def return_blocks(
+        self, width: int, index: AffineExpr, cols: int = 0
+    ) -> tuple[Selector, list[tuple[str, int]]]:
+        """Block `index` of the columns that go back, and the grid of these blocks if there are.
+
+        Blocks have `cols` columns, `return_cols` by default.
+        """
+        cols = cols or self.partition.return_cols
         if not cols or cols >= width:
             return Whole(), []
         return Block(index, cols), [("n", -(-width // cols))]

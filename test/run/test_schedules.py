@@ -48,6 +48,20 @@ def test_a_schedule_computes_what_mindspore_does(
     assert "gradients passed against MindSpore 2.10" in out
 
 
+def test_an_end_cut_finely_computes_what_mindspore_does(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The last expert's way back by columns, with sums that begin before all has come."""
+    passes = "lower-moe{policy=overlap rotate-sources=true return-cols=16 last-experts=1}"
+    words = ["run", *TINY, "--tokens", "40", "-p", passes, "--direction", "both", "--check"]
+    with pytest.raises(SystemExit) as stop:
+        main([*words, "--interleavings", "2"])
+    assert stop.value.code == 0
+    out = capsys.readouterr().out
+    assert "check     passed against MindSpore 2.10" in out
+    assert "gradients passed against MindSpore 2.10" in out
+
+
 def test_a_schedule_is_its_pipeline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What --schedule compiles is what its pipeline compiles, byte by byte."""
     passes = schedule_passes("published", load_machine("ascend-a2"))

@@ -10,8 +10,8 @@
 // RUN: REJECTED hpmoe-opt %S/inputs/layer.mlir -p assign-queues | filecheck %s --match-full-lines --check-prefix=LEVEL
 
 // Options with values that do not exist.
-// POLICY: assign-queues-invalid.mlir: error: assign-queues: option policy: expected one of arrival, depth-first, fill, list, operator-order, published, serial, waves, found 'depthfirst'; did you mean 'depth-first'?
-// NO-POLICY: assign-queues-invalid.mlir: error: assign-queues: option policy: expected one of arrival, depth-first, fill, list, operator-order, published, serial, waves, found 'random'
+// POLICY: assign-queues-invalid.mlir: error: assign-queues: option policy: expected one of arrival, depth-first, fill, list, operator-order, overlap, published, serial, waves, found 'depthfirst'; did you mean 'depth-first'?
+// NO-POLICY: assign-queues-invalid.mlir: error: assign-queues: option policy: expected one of arrival, depth-first, fill, list, operator-order, overlap, published, serial, waves, found 'random'
 // AHEAD: assign-queues-invalid.mlir: error: assign-queues: option ahead: expected 0 or more experts, found -1
 // MACHINE: assign-queues-invalid.mlir: error: assign-queues: option machine: unknown machine 'ascend-a5'; known: ascend-a2, ascend-a3; did you mean 'ascend-a3'?
 
