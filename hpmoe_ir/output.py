@@ -58,6 +58,8 @@ def _make_folder(folder: Path, made: list[Path]) -> None:
     """Makes a folder and those around it, and notes each that was not there."""
     if folder.is_dir():
         return
+    if folder.exists():
+        raise NotADirectoryError(20, "Not a directory", str(folder))
     _make_folder(folder.parent, made)
     folder.mkdir()
     made.append(folder)

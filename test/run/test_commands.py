@@ -98,7 +98,7 @@ def test_two_compilations_give_the_same_bytes(tmp_path: Path) -> None:
         ),
         (
             ["run", *TINY, "-p", "lower-moe{policy=depth}"],
-            "error: assign-queues: option policy: expected one of depth-first, operator-order",
+            "error: assign-queues: option policy: expected one of ",
         ),
         (
             ["run", *TINY, "--recompute", "swiglu"],
@@ -109,7 +109,7 @@ def test_two_compilations_give_the_same_bytes(tmp_path: Path) -> None:
             "error: derive-backward: ",
         ),
         (["rum"], "error: argument COMMAND: invalid choice: 'rum'"),
-        (["compile", *TINY, "-o", "/dev/null/x"], "/dev/null/x: error: can't write"),
+        (["compile", *TINY, "-o", "/dev/null/x"], "/dev/null: error: can't write: Not a directory"),
         (["import", "--mindspore", "x.txt", "-o", "y"], "error: expected FILE.py:Class or FILE"),
         (["import", "--config", "x.json", "-o", "y"], "x.json: error: "),
     ],
