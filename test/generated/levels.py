@@ -47,6 +47,10 @@ class Agreed:
 WITHOUT_GRADIENTS = (
     # Rows in send order are a result, or used by what is no sum.
     "rows in send order have no gradient of their own",
+    # A gradient of weights in f32 is a result: its own gradient is in f32, the rows are not.
+    "expected a gradient of the elements of lhs",
+    # The weights are used both ways, with gradients of two types.
+    "as another use of the value or its accumulator has",
     # The gate weights are used twice, and their gradients are not of the rows' element type.
     "no kernel is registered for sums of f32",
 )
