@@ -27,7 +27,10 @@ _SCHEDULES = {
 }
 """AIC and AIV stand for the machine's numbers of cores, us for ticks of its system counter."""
 
-SCHEDULE_NAMES = tuple(_SCHEDULES)
+AUTO_SCHEDULE = "auto"
+"""The schedule that is chosen for a layer by timed runs, see `hpmoe_ir.auto_schedule`."""
+
+SCHEDULE_NAMES = tuple(sorted([*_SCHEDULES, AUTO_SCHEDULE]))
 
 
 class ScheduleError(ValueError):
@@ -38,19 +41,26 @@ def schedule_passes(name: str, machine: Machine, machine_name: str = "") -> str:
     """The passes of a schedule for a machine, as `hpmoe-opt -p` takes them.
 
     `machine_name` is the name or file by which passes find the machine; its own name by default.
-    Raises ScheduleError for an unknown name.
+    Raises ScheduleError for an unknown name, and for `auto`, which needs a layer.
     """
+    if name == AUTO_SCHEDULE:
+        raise ScheduleError("auto stands for other passes in each layer; it is not known here")
     if name not in _SCHEDULES:
-        near = difflib.get_close_matches(name, _SCHEDULES, n=1)
+        near = difflib.get_close_matches(name, SCHEDULE_NAMES, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
-        raise ScheduleError(f"expected one of {', '.join(_SCHEDULES)}, found '{name}'{hint}")
+        raise ScheduleError(f"expected one of {', '.join(SCHEDULE_NAMES)}, found '{name}'{hint}")
     ticks = machine.rates.clock_system_counter / 1e6
     passes = re.sub(r"=(\d+)us", lambda time: f"={round(int(time[1]) * ticks)}", _SCHEDULES[name])
     passes = passes.replace("=AIC", f"={machine.aic_cores}")
     passes = passes.replace("=AIV", f"={machine.aiv_cores}")
-    if (machine_name or machine.name) == DEFAULT_MACHINE:
+    return with_machine(passes, machine_name or machine.name)
+
+
+def with_machine(passes: str, machine: str) -> str:
+    """Passes that begin with lower-moe, for a machine by name or file."""
+    if machine == DEFAULT_MACHINE:
         return passes
-    option = f'machine="{machine_name or machine.name}"'
+    option = f'machine="{machine}"'
     if passes == "lower-moe":
         return f"lower-moe{{{option}}}"
     return passes.replace("lower-moe{", f"lower-moe{{{option} ", 1)

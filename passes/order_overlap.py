@@ -45,10 +45,11 @@ def overlap(work: Work) -> Order:
     """Parts of experts' rows one after the other, cut finely at the end.
 
     A part is the rows of an expert from one group of ranks, in the order in which they arrive. The
-    next product is behind the one before it, by `behind` tasks for each matrix core. Where the way back is cut by columns
-    (`return_cols`, `last_experts`), the products whose columns it takes come last and go block of
-    columns by block of columns over their experts; sums follow block by block, so that only the
-    last block's are left at the end. Weight gradients come last of all, in place of waiting.
+    next product is behind the one before it, by `behind` tasks for each matrix core. Where the way
+    back is cut by columns (`return_cols`, `last_experts`), the products whose columns it takes come
+    last and go block of columns by block of columns over their experts; sums follow block by block,
+    so that only the last block's are left at the end. Weight gradients come last of all, in place
+    of waiting.
     """
     by_expert = depth_first(work).keys
     if not by_expert:

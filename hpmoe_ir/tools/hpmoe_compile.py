@@ -8,6 +8,7 @@ from pathlib import Path
 from hpmoe_ir.tools.layer_options import (
     add_pipeline_option,
     add_size_options,
+    choose_schedule,
     graph_of,
     pipeline_of,
 )
@@ -36,16 +37,17 @@ def run(args: argparse.Namespace) -> int:
     from hpmoe_ir.tools.progress import Progress
     from hpmoe_ir.tools.summary import compiled_lines, saved_lines
 
-    pipeline = pipeline_of(args)
     ctx = make_context()
     module = graph_of(ctx, args)
     with Progress() as progress:
+        lines = choose_schedule(args, ctx, module, progress)
+        pipeline = pipeline_of(args)
         compiled = compile_module(
             ctx, module, pipeline.lowering, progress, backward=pipeline.backward
         )
         progress("writing")
         write_compiled(compiled, Path(args.output))
-    for line in compiled_lines(compiled):
+    for line in [*lines, *compiled_lines(compiled)]:
         print(line)
     if pipeline.backward is not None:
         for line in saved_lines(compiled):

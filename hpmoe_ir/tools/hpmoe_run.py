@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
+from pathlib import Path
 
 from hpmoe_ir.diagnostics import InputError
-from hpmoe_ir.tools.layer_options import add_pipeline_option, add_size_options
+from hpmoe_ir.schedules import AUTO_SCHEDULE
+from hpmoe_ir.tools.layer_options import (
+    add_pipeline_option,
+    add_size_options,
+    choose_schedule,
+    graph_of,
+)
 
 SHRINK_RUNS = 200
 """Most runs of --shrink, unless told otherwise."""
@@ -73,6 +80,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     """Runs the command; the status is 0 only where everything asked for held."""
+    from hpmoe_ir.source import make_context
     from hpmoe_ir.tools.command_line import changed, command_line
     from hpmoe_ir.tools.layer_run import LayerRun
     from hpmoe_ir.tools.progress import Progress
@@ -96,6 +104,10 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
             progress.clear()
             print(line, flush=True)
 
+        if args.schedule == AUTO_SCHEDULE and not (args.graph and Path(args.graph).is_dir()):
+            ctx = make_context()
+            for line in choose_schedule(args, ctx, graph_of(ctx, args), progress):
+                say(line)
         if args.shrink:
             return ShrinkRun(args, command, reference, progress, say).run()
         layer_run = LayerRun(args, reference, progress, say)

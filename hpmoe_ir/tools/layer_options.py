@@ -10,6 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from hpmoe_ir.compiler import Progress
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.dtypes import DtypeError, check_dtype
 from hpmoe_ir.extensions import extension_universe
@@ -20,6 +21,7 @@ from hpmoe_ir.layer import LayerConfig, LayerError
 from hpmoe_ir.machine import MachineError, load_machine
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.schedules import (
+    AUTO_SCHEDULE,
     DEFAULT_MACHINE,
     DEFAULT_SCHEDULE,
     SCHEDULE_NAMES,
@@ -198,6 +200,41 @@ def named_passes(text: str) -> tuple[ModulePass, ...]:
     return tuple(find("pass", spec, known, PASSES) for spec in parse_many("passes", text))
 
 
+def choose_schedule(
+    args: argparse.Namespace, ctx: Context, graph: ModuleOp, progress: Progress
+) -> list[str]:
+    """Puts the passes that `--schedule auto` stands for in its place; says what was chosen and why.
+
+    Does nothing for other schedules. Raises InputError where no candidate can be used.
+    """
+    if args.schedule != AUTO_SCHEDULE or args.passes is not None:
+        return []
+    from hpmoe_ir.auto_schedule import Layer, auto_candidates, candidate_lines, choose
+
+    backward = None
+    if args.direction != "forward":
+        backward = DeriveBackwardPass(recompute=_recompute(args))
+    name = args.machine or DEFAULT_MACHINE
+    try:
+        machine = load_machine(name)
+    except MachineError as e:
+        raise InputError(f"--machine: {e}") from e
+    layer = Layer(ctx, graph, backward, machine, name)
+    candidates = choose(layer, auto_candidates(layer), progress)
+    args.schedule = args.machine = None
+    args.passes = candidates[0].passes
+    if backward is not None:
+        args.recompute, args.passes = "", f"{backward.pipeline_pass_spec()},{args.passes}"
+    return [
+        f"{'schedule':<9} auto, balanced routing: {candidates[0].passes}",
+        *candidate_lines(candidates),
+    ]
+
+
+def _recompute(args: argparse.Namespace) -> tuple[str, ...]:
+    return tuple(name for name in args.recompute.split(",") if name)
+
+
 def pipeline_of(args: argparse.Namespace) -> Pipeline:
     """The passes that the options name. Raises InputError."""
     text = passes_of(args)
@@ -209,7 +246,7 @@ def pipeline_of(args: argparse.Namespace) -> Pipeline:
         raise InputError(
             f"--passes: expected lower-moe or the passes that it consists of, found '{text}'"
         )
-    recompute = tuple(name for name in args.recompute.split(",") if name)
+    recompute = _recompute(args)
     if recompute and backward is not None:
         raise InputError("--recompute: derive-backward has this option already in --passes")
     if args.direction != "forward" and backward is None:

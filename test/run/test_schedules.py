@@ -82,6 +82,32 @@ def test_a_schedule_is_its_pipeline(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert manifest["kernels"]["moe_layer"]["machine"] == "ascend-a2"
 
 
+def test_the_chosen_schedule_is_printed_and_compiled(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`auto` says what it took, and the manifest has just that."""
+    words = [
+        "compile",
+        *TINY,
+        "--tokens",
+        "64",
+        "--schedule",
+        "auto",
+        "-o",
+        str(tmp_path / "layer"),
+    ]
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 0
+    chosen, first, *_ = capsys.readouterr().out.splitlines()
+    passes = chosen.removeprefix("schedule  auto, balanced routing: ")
+    assert first.endswith(passes)
+    with pytest.raises(SystemExit) as stop:
+        main(["compile", *TINY, "--tokens", "64", "-p", passes, "-o", str(tmp_path / "passes")])
+    manifests = [(tmp_path / d / "manifest.json").read_bytes() for d in ("layer", "passes")]
+    assert manifests[0] == manifests[1]
+
+
 @pytest.mark.parametrize(("words", "message"), RIGHT_MESSAGES)
 def test_what_is_refused(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path

@@ -1,0 +1,190 @@
+"""Schedule `auto`: of a few pipelines the one that is fastest on the timing model.
+
+Nothing here decides how tasks are cut or ordered: each candidate is text that `hpmoe-opt -p` takes,
+and what is chosen is one of them. Each is compiled and timed as any pipeline is (docs/timing.md),
+on one rank that stands for all: the routing is balanced and looks the same from each rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+from hpmoe_ir.bounds import Bounds, bounds
+from hpmoe_ir.compiler import CompiledKernel, PassError, Progress, compile_module
+from hpmoe_ir.diagnostics import InputError
+from hpmoe_ir.execution import build_program
+from hpmoe_ir.extensions import extension_universe
+from hpmoe_ir.graph_layer import graph_layer
+from hpmoe_ir.layer import LayerConfig
+from hpmoe_ir.machine import Machine
+from hpmoe_ir.mirrored import simulate_mirrored
+from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
+from hpmoe_ir.passes.tile_sizes import largest_matmul_tile
+from hpmoe_ir.routing import generate_routing, parse_routing
+from hpmoe_ir.runtime.cpu_model import DeviceFault
+from hpmoe_ir.schedules import with_machine
+from hpmoe_ir.specs import find, parse_many
+from hpmoe_ir.timing import RankIntegers, ids_of
+from hpmoe_ir.universe import PASSES
+
+
+@dataclass(frozen=True)
+class TimedKernel:
+    """One direction of a candidate on the timing model."""
+
+    time_us: float
+    bounds: Bounds
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A pipeline and what it takes, or why it can't be used."""
+
+    passes: str
+    kernels: tuple[TimedKernel, ...] = ()
+    """Of each direction, forward first."""
+    refused: str = ""
+
+    @property
+    def time_us(self) -> float:
+        """All directions together; infinite where it can't be used."""
+        return sum(k.time_us for k in self.kernels) if self.kernels else float("inf")
+
+    @property
+    def over_bound(self) -> float:
+        """The time over the largest bound, of all directions together."""
+        return self.time_us / sum(k.bounds.bound_us for k in self.kernels)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What is scheduled: a graph at the `moe` level, with its backward direction or without."""
+
+    ctx: Context
+    graph: ModuleOp
+    backward: DeriveBackwardPass | None
+    machine: Machine
+    machine_name: str
+    """Name or file by which passes find the machine."""
+
+    @property
+    def config(self) -> LayerConfig:
+        """The sizes of the layer."""
+        return graph_layer(self.graph).config
+
+
+def auto_candidates(layer: Layer) -> list[str]:
+    """The pipelines that `auto` tries, the same for the same sizes and machine.
+
+    The default, and `overlap` with the numbers that follow from the sizes: source groups so large
+    that a part has the rows of a matrix tile, and twice as large; blocks of a quarter and of about
+    a seventh of the columns on the way back; an eighth or a sixth of the experts cut finely at the
+    end, or none.
+    """
+    config, tile = layer.config, largest_matmul_tile(layer.machine)
+    groups = fitting_groups(config, tile.m)
+    quarter, seventh = (_columns(config.hidden, parts, tile.n) for parts in (4, 7))
+    some, more = max(1, config.local_experts // 8), max(1, -(-config.local_experts // 6))
+    choices = [
+        (groups[0], quarter, 0),
+        (groups[0], quarter, some),
+        (groups[0], quarter, more),
+        (groups[0], seventh, some),
+        (groups[-1], quarter, some),
+    ]
+    texts = [
+        f"lower-moe{{policy=overlap rotate-sources=true source-groups={g} return-cols={cols} "
+        f"last-experts={last}}}"
+        for g, cols, last in dict.fromkeys(choices)
+    ]
+    return [with_machine(text, layer.machine_name) for text in ["lower-moe", *texts]]
+
+
+def fitting_groups(config: LayerConfig, rows: int) -> list[int]:
+    """Numbers of source groups whose parts of an expert have so many rows, and twice as many."""
+    each = config.tokens * config.top_k / config.experts
+    even = [g for g in range(1, config.ranks + 1) if config.ranks % g == 0]
+    fit = [g for g in even if each * config.ranks / g >= rows * 0.99] or [1]
+    return sorted(fit[-2:], reverse=True)
+
+
+def _columns(width: int, parts: int, tile: int) -> int:
+    """Columns of about `parts` blocks, whole matrix tiles where they are wider than one."""
+    step = tile if width >= parts * tile else 16
+    return -(-width // (parts * step)) * step
+
+
+def choose(
+    layer: Layer, passes: Sequence[str], progress: Progress = lambda _: None
+) -> list[Candidate]:
+    """The candidates with their times, the fastest first; of equal ones the earlier.
+
+    Raises InputError where none can be used.
+    """
+    found: list[Candidate] = []
+    for i, text in enumerate(passes, 1):
+        progress(f"candidate {i} of {len(passes)}")
+        found.append(evaluate(layer, text))
+    found.sort(key=lambda candidate: candidate.time_us)
+    if not found or not found[0].kernels:
+        why = found[0].refused if found else "there is none"
+        raise InputError(f"--schedule: auto: no candidate can be used: {why}")
+    return found
+
+
+def evaluate(layer: Layer, passes: str) -> Candidate:
+    """Compiles a pipeline and times each direction on one rank that stands for all."""
+    known = extension_universe().all_passes
+    lowering = tuple(find("pass", spec, known, PASSES) for spec in parse_many("passes", passes))
+    try:
+        compiled = compile_module(layer.ctx, layer.graph, lowering, backward=layer.backward)
+        kernels = [_timed(layer, kernel) for kernel in compiled.kernels.values()]
+    except (PassError, DeviceFault) as e:
+        return Candidate(passes, refused=str(e))
+    return Candidate(passes, tuple(kernels))
+
+
+def _timed(layer: Layer, kernel: CompiledKernel) -> TimedKernel:
+    executable: Path = build_program(kernel.program, kernel.source)
+    name = ids_of(kernel.program)
+    ranks = [RankIntegers({name: ids}, len(ids)) for ids in same_from_each_rank(layer.config)]
+    timeline = simulate_mirrored(kernel.program, executable, kernel.table, ranks, layer.machine)
+    return TimedKernel(timeline.time_us, bounds(timeline, ranks))
+
+
+def same_from_each_rank(
+    config: LayerConfig,
+) -> list[np.ndarray[tuple[int, int], np.dtype[np.int32]]]:
+    """Balanced routing, ids [T, K] of each rank: what rank r sends to rank r + d, all ranks do.
+
+    Rank 0 has that of `balanced`, rank r the same with all experts r ranks further.
+    """
+    counts = [config.tokens] * config.ranks
+    own = generate_routing(parse_routing("balanced"), config, counts, 0)[0].ids
+    return [
+        ((own + rank * config.local_experts) % config.experts).astype(np.int32)
+        for rank in range(config.ranks)
+    ]
+
+
+def candidate_lines(candidates: Sequence[Candidate]) -> list[str]:
+    """What was tried, the fastest first, for people: times, the largest bounds, both ratios."""
+    lines: list[str] = []
+    for candidate in candidates:
+        if not candidate.kernels:
+            lines.append(f"  {'refused':>16}  {candidate.passes}: {candidate.refused}")
+            continue
+        peak = sum(k.bounds.matrix_us for k in candidate.kernels)
+        names = ", ".join(dict.fromkeys(k.bounds.largest for k in candidate.kernels))
+        times = " + ".join(f"{k.time_us:.0f}" for k in candidate.kernels)
+        lines.append(
+            f"  {times:>13} us  {candidate.over_bound:.3f} of {names}, "
+            f"{candidate.time_us / peak:.3f} of matrix  {candidate.passes}"
+        )
+    return lines

@@ -1,0 +1,73 @@
+"""The schedule that timed runs choose: its candidates, and that the fastest is taken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hpmoe_ir.auto_schedule import (
+    Layer,
+    auto_candidates,
+    candidate_lines,
+    choose,
+    evaluate,
+    fitting_groups,
+    same_from_each_rank,
+)
+from hpmoe_ir.diagnostics import InputError
+from hpmoe_ir.frontends.build_layer import layer_module
+from hpmoe_ir.frontends.presets import preset_layer
+from hpmoe_ir.machine import load_machine
+from hpmoe_ir.source import make_context
+
+SMALL = preset_layer("deepseek-v3-tiny").with_sizes(ranks=2, tokens=64)
+
+
+def layer(name: str = "ascend-a3") -> Layer:
+    return Layer(make_context(), layer_module(SMALL), None, load_machine(name), name)
+
+
+def test_the_fastest_candidate_comes_first():
+    """Two pipelines that only differ in how often a core looks: the slow look must lose."""
+    fast, slow = "lower-moe", "lower-moe,set-waits{poll-aic=50000 poll-aiv=50000}"
+    found = choose(layer(), [slow, fast])
+    assert [c.passes for c in found] == [fast, slow]
+    assert found[0].time_us < found[1].time_us
+    assert found[0].over_bound >= 1
+    assert found[0] == evaluate(layer(), fast)
+
+
+def test_a_candidate_that_is_refused_is_told_and_last():
+    wrong = "lower-moe{source-groups=3}"
+    found = choose(layer(), [wrong, "lower-moe"])
+    assert found[-1].passes == wrong
+    assert "source_groups: expected 0 to 2, found 3" in found[-1].refused
+    assert "refused" in candidate_lines(found)[-1]
+    with pytest.raises(InputError, match=r"no candidate can be used: .*source_groups"):
+        choose(layer(), [wrong])
+
+
+def test_candidates_follow_from_the_sizes():
+    large = preset_layer("deepseek-v3").with_sizes(ranks=64, tokens=4096)
+    # 128 rows from each rank to each expert: a part of one rank fills a matrix tile.
+    assert fitting_groups(large, 128) == [64, 32]
+    assert fitting_groups(SMALL, 128) == [1]
+    texts = auto_candidates(replace(layer(), graph=layer_module(large)))
+    assert texts[0] == "lower-moe"
+    assert (
+        "lower-moe{policy=overlap rotate-sources=true source-groups=64 return-cols=1792 "
+        "last-experts=0}"
+    ) in texts
+    assert len(texts) == len(set(texts))
+    assert all('machine="ascend-a2"' in text for text in auto_candidates(layer("ascend-a2")))
+
+
+def test_the_routing_looks_the_same_from_each_rank():
+    config = preset_layer("deepseek-v3").with_sizes(ranks=8, tokens=96)
+    ids = same_from_each_rank(config)
+    counts = [np.bincount(part.ravel(), minlength=config.experts) for part in ids]
+    for rank, found in enumerate(counts):
+        assert (np.roll(found, -rank * config.local_experts) == counts[0]).all()
+    assert all(len(set(row)) == config.top_k for row in ids[3])
