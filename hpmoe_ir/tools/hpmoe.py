@@ -1,4 +1,4 @@
-"""`hpmoe`: import, compile, run and time layers."""
+"""`hpmoe`: import, compile, run, time and tune layers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    from hpmoe_ir.tools import hpmoe_compile, hpmoe_import, hpmoe_run, hpmoe_simulate
+    from hpmoe_ir.tools import hpmoe_compile, hpmoe_import, hpmoe_run, hpmoe_simulate, hpmoe_tune
 
     parser = _Parser("hpmoe", description="Compiles MoE layers to one Ascend kernel and runs them.")
     parser.add_argument(
@@ -26,7 +26,7 @@ def _parser() -> argparse.ArgumentParser:
         help="show where in this program an unexpected error came from",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (hpmoe_import, hpmoe_compile, hpmoe_run, hpmoe_simulate):
+    for command in (hpmoe_import, hpmoe_compile, hpmoe_run, hpmoe_simulate, hpmoe_tune):
         command.add_command(commands)
     return parser
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -31,6 +32,9 @@ from hpmoe_ir.schedules import (
 from hpmoe_ir.source import read_module
 from hpmoe_ir.specs import find, parse_many
 from hpmoe_ir.universe import PASSES
+
+if TYPE_CHECKING:
+    from hpmoe_ir.auto_schedule import Layer
 
 SIZES = ("ranks", "top_k", "capacity", "hidden", "width", "experts")
 
@@ -209,26 +213,35 @@ def choose_schedule(
     """
     if args.schedule != AUTO_SCHEDULE or args.passes is not None:
         return []
-    from hpmoe_ir.auto_schedule import Layer, auto_candidates, candidate_lines, choose
+    from hpmoe_ir.auto_schedule import auto_candidates, candidate_lines, choose
+
+    layer = layer_to_schedule(args, ctx, graph)
+    candidates = choose(layer, auto_candidates(layer), progress)
+    args.schedule = args.machine = None
+    args.passes = candidates[0].passes
+    if layer.backward is not None:
+        args.recompute, args.passes = "", f"{layer.backward.pipeline_pass_spec()},{args.passes}"
+    return [
+        f"{'schedule':<9} auto, balanced routing: {candidates[0].passes}",
+        *candidate_lines(candidates),
+    ]
+
+
+def layer_to_schedule(args: argparse.Namespace, ctx: Context, graph: ModuleOp) -> Layer:
+    """A graph with its directions and its machine, to be scheduled. Raises InputError."""
+    from hpmoe_ir.auto_schedule import Layer
 
     backward = None
     if args.direction != "forward":
         backward = DeriveBackwardPass(recompute=_recompute(args))
+    elif args.recompute:
+        raise InputError("--recompute: there is no backward direction, see --direction")
     name = args.machine or DEFAULT_MACHINE
     try:
         machine = load_machine(name)
     except MachineError as e:
         raise InputError(f"--machine: {e}") from e
-    layer = Layer(ctx, graph, backward, machine, name)
-    candidates = choose(layer, auto_candidates(layer), progress)
-    args.schedule = args.machine = None
-    args.passes = candidates[0].passes
-    if backward is not None:
-        args.recompute, args.passes = "", f"{backward.pipeline_pass_spec()},{args.passes}"
-    return [
-        f"{'schedule':<9} auto, balanced routing: {candidates[0].passes}",
-        *candidate_lines(candidates),
-    ]
+    return Layer(ctx, graph, backward, machine, name)
 
 
 def _recompute(args: argparse.Namespace) -> tuple[str, ...]:

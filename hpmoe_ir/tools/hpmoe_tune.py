@@ -1,0 +1,76 @@
+"""`hpmoe tune`: searches options of the lowering on the timing model, within a time."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from hpmoe_ir.diagnostics import InputError
+from hpmoe_ir.tools.layer_options import (
+    DIRECTIONS,
+    add_size_options,
+    graph_of,
+    layer_to_schedule,
+)
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:  # pyright: ignore[reportPrivateUsage]
+    """Adds the command to the parser of `hpmoe`."""
+    parser = commands.add_parser(
+        "tune",
+        help="search for faster options of the lowering on the timing model",
+        description="Begins with what --schedule auto tries and changes options of lower-moe from "
+        "there, on the timing model, until the time is over. Writes the fastest pipeline as text "
+        "that hpmoe-opt -p and hpmoe compile -p take.",
+    )
+    parser.add_argument("graph", nargs="?", help="a graph, as hpmoe import writes it")
+    parser.add_argument("--preset", metavar="NAME", help="the layer of a published model")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="file to write")
+    parser.add_argument("--seconds", type=float, default=60, metavar="S", help="time to search")
+    parser.add_argument("--trials", type=int, metavar="N", help="most pipelines to try")
+    parser.add_argument("--seed", type=int, default=0, help="of what is tried")
+    parser.add_argument(
+        "--machine", metavar="NAME|FILE.toml", help="the machine, ascend-a3 if none"
+    )
+    parser.add_argument(
+        "--direction", choices=DIRECTIONS, default="forward", help="forward, or with the gradients"
+    )
+    parser.add_argument(
+        "--recompute", default="", metavar="swiglu,up,dispatch", help="as for hpmoe compile"
+    )
+    add_size_options(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the command."""
+    from hpmoe_ir.auto_schedule import Candidate, candidate_lines
+    from hpmoe_ir.source import make_context
+    from hpmoe_ir.tools.progress import Progress
+    from hpmoe_ir.tune import Budget, tune
+
+    if args.seconds <= 0:
+        raise InputError(f"--seconds: expected a positive number, found {args.seconds:g}")
+    if args.trials is not None and args.trials < 1:
+        raise InputError(f"--trials: expected at least 1, found {args.trials}")
+    ctx = make_context()
+    layer = layer_to_schedule(args, ctx, graph_of(ctx, args))
+    print(f"{'seed':<9} {args.seed}", flush=True)
+    with Progress() as progress:
+
+        def say(candidate: Candidate) -> None:
+            progress.clear()
+            print(*candidate_lines([candidate]), sep="\n", flush=True)
+
+        best, tried = tune(layer, Budget(args.seconds, args.trials), args.seed, say, progress)
+    text = best.passes
+    if layer.backward is not None:
+        text = f"{layer.backward.pipeline_pass_spec()},{text}"
+    output = Path(args.output)
+    try:
+        output.write_text(text + "\n")
+    except OSError as e:
+        raise InputError(f"can't write the file: {e.strerror}", str(output)) from e
+    print(f"{'fastest':<9} {best.time_us:.0f} us of {tried} pipelines tried")
+    print(f"{'written':<9} {output}")
+    return 0

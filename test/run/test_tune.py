@@ -1,0 +1,86 @@
+"""The search of a schedule: seeded, within its budget, and what it writes is a pipeline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hpmoe_ir.auto_schedule import Candidate, Layer, auto_candidates, choose
+from hpmoe_ir.frontends.build_layer import layer_module
+from hpmoe_ir.frontends.presets import preset_layer
+from hpmoe_ir.machine import load_machine
+from hpmoe_ir.source import make_context
+from hpmoe_ir.tools.hpmoe import main
+from hpmoe_ir.tune import Budget, option_values, tune
+
+SIZES = ["--preset", "deepseek-v3-tiny", "--ranks", "2", "--tokens", "64"]
+
+
+def layer() -> Layer:
+    config = preset_layer("deepseek-v3-tiny").with_sizes(ranks=2, tokens=64)
+    graph, machine = layer_module(config), load_machine("ascend-a3")
+    return Layer(make_context(), graph, None, machine, "ascend-a3")
+
+
+def test_the_same_seed_finds_the_same_and_nothing_slower_than_auto():
+    found: list[list[Candidate]] = [[], []]
+    tried = len(auto_candidates(layer())) + 6
+    for reports in found:
+        best, count = tune(layer(), Budget(1000, tried), 3, reports.append)
+        assert count == tried
+        assert reports[-1] == best
+    assert found[0] == found[1]
+    times = [c.time_us for c in found[0]]
+    assert times == sorted(times, reverse=True)
+    assert times[0] == choose(layer(), auto_candidates(layer()))[0].time_us
+
+
+def test_the_search_ends_with_its_time():
+    """A budget that is spent by the candidates of `auto` leaves none for others."""
+    best, count = tune(layer(), Budget(1e-9), 0)
+    assert count == len(auto_candidates(layer()))
+    assert best.kernels
+
+
+def test_values_are_within_the_layer():
+    values = option_values(layer())
+    assert values["source_groups"] == [1, 2]
+    assert max(n for n in values["return_cols"] if isinstance(n, int)) <= layer().config.hidden
+
+
+def test_what_is_written_compiles(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    written = tmp_path / "passes.txt"
+    words = ["tune", *SIZES, "--trials", "8", "--direction", "both", "-o", str(written)]
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 0
+    out = capsys.readouterr().out
+    assert out.startswith("seed      0\n")
+    assert "us of 8 pipelines tried" in out
+    passes = written.read_text().strip()
+    with pytest.raises(SystemExit) as stop:
+        main(["compile", *SIZES, "-p", passes, "-o", str(tmp_path / "layer")])
+    assert stop.value.code == 0
+    assert (tmp_path / "layer" / "moe_layer_backward").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--seconds", "0"], "--seconds: expected a positive number, found 0"),
+        (["--trials", "0"], "--trials: expected at least 1, found 0"),
+        (
+            ["--recompute", "swiglu"],
+            "--recompute: there is no backward direction, see --direction",
+        ),
+    ],
+)
+def test_what_is_refused(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    with pytest.raises(SystemExit) as stop:
+        main(["tune", *SIZES, *words, "-o", str(tmp_path / "passes.txt")])
+    assert stop.value.code == 1
+    assert capsys.readouterr().err.strip() == f"error: {message}"
+    assert not (tmp_path / "passes.txt").exists()
