@@ -244,7 +244,7 @@ def test_tables_say_what_single_tasks_say(programs: Any, machine: str, seed: int
         assert proof.certainly_ended(name[a], name[b]) == unrolled.ordered((0, a), (0, b))
 
 
-MUTATIONS = ("drop wait", "other event", "drop signal", "threshold", "swap", "peer")
+MUTATIONS = ("drop wait", "other event", "drop signal", "threshold", "reverse a queue", "peer")
 
 
 def mutate(program: queue.ProgramOp, kind: str, draw: random.Random) -> bool:
@@ -283,15 +283,13 @@ def mutate(program: queue.ProgramOp, kind: str, draw: random.Random) -> bool:
             return False
         event.counts = dense_i32(counts)
         return True
-    if kind == "swap":
+    if kind == "reverse a queue":
         order = draw.choice([o for o in queue.orders_of(program).values() if o.slots.get_values()])
-        slots = order.slot_values.copy()
-        i, j = draw.randrange(len(slots)), draw.randrange(len(slots))
-        slots[[i, j]] = slots[[j, i]]
-        order.slots = queue.OrderOp(
-            order.core.data, order.family_names, order.first_slots, slots
-        ).slots
-        return i != j
+        slots, first = order.slot_values.copy(), order.first_slots
+        core = int((first[1:] - first[:-1]).argmax())
+        slots[first[core] : first[core + 1]] = slots[first[core] : first[core + 1]][::-1]
+        order.slots = queue.OrderOp(order.core.data, order.family_names, first, slots).slots
+        return bool(first[core + 1] - first[core] > 1)
     remote = [s for s in signals if s.peer_expr is not None]
     if kind == "peer" and remote and program.ranks.value.data > 1:
         op = draw.choice(remote)
