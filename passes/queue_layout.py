@@ -140,8 +140,11 @@ def _check_covered(tasks: QueueTasks, use: Use, writers: list[Use]) -> None:
     for name in sorted(names):
         mine = use.axes.get(name)
         parts = [w.axes.get(name) for w in writers]
-        if any(p is None or (mine is not None and p.cut != mine.cut) for p in parts):
+        if None in parts or len({p.cut for p in parts if p}) > 1:
             continue
+        if mine is not None and any(p.cut != mine.cut for p in parts if p):
+            # Rows cut in another way: what is read may have a row of every part.
+            mine = None
         written = np.zeros((tasks.ranks, sum(len(p.spans) for p in parts if p)), dtype=bool)
         spans = np.concatenate([p.spans for p in parts if p])
         base = 0
@@ -152,17 +155,18 @@ def _check_covered(tasks: QueueTasks, use: Use, writers: list[Use]) -> None:
         whole = np.array([[0, max(p.extent for p in parts if p)]])
         wanted = whole if mine is None else mine.spans
         which = np.zeros(len(use.tasks), dtype=np.int64) if mine is None else mine.which
-        first = np.full((tasks.ranks, len(wanted)), -1)
-        first[use.owner[::-1], which[::-1]] = np.arange(len(use.tasks))[::-1]
+        none = len(use.tasks)
+        first = np.full((tasks.ranks, len(wanted)), none)
+        np.minimum.at(first, (use.owner, which), np.arange(none))
         seen: set[tuple[bytes, bytes]] = set()
         for owner in range(tasks.ranks):
             # Ranks are mostly alike: each case once.
-            key = (written[owner].tobytes(), (first[owner] < 0).tobytes())
+            key = (written[owner].tobytes(), (first[owner] == none).tobytes())
             if key in seen:
                 continue
             seen.add(key)
             here = np.unique(spans[written[owner]], axis=0).tolist()
-            for number in np.flatnonzero(first[owner] >= 0):
+            for number in np.flatnonzero(first[owner] < none):
                 missing = _gap(here, *wanted[number].tolist())
                 if missing is not None:
                     task = int(use.tasks[first[owner, number]])

@@ -585,3 +585,31 @@ queue.program @p ranks 1 machine "ascend-a3" {
     [] times 47
   }
 }
+
+// -----
+
+// Half of the rows, read by tasks that cut them in another way.
+queue.program @p ranks 1 machine "ascend-a3" {
+  tile.buffer @in input : !tile.buffer<tokens 8 rows, 8xi32>
+  tile.buffer @b workspace : !tile.buffer<tokens 8 rows, 8xi32>
+  tile.buffer @out output : !tile.buffer<tokens 8 rows, 8xi32>
+  tile.tasks @first () in () on aiv
+    kernel "count_tokens"
+    reads @in[tokens(0 of 2), :]
+    writes @b[tokens(0 of 2), :]
+  // CHECK-NEXT: verify-queues-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @second (0) on rank 0 reads @b[tokens(0 of 3), :], of which no task writes chunk 1
+  tile.tasks @second (c) in (3) on aiv
+    kernel "count_tokens"
+    reads @b[tokens(c of 3), :]
+    writes @out[tokens(c of 3), :]
+  queue.event @first_done () count 1
+  queue.signal @first () to @first_done ()
+  queue.wait @second (c) for @first_done ()
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aiv {
+    [@first[0], @second[0, 1, 2]],
+    [] times 47
+  }
+}
