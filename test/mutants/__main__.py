@@ -1,7 +1,7 @@
 """Breaks compiled programs in systematic ways and records who notices.
 
-`python -m mutants` judges all mutants and writes the record and the page; names of mutants, or
-parts of names, judge these alone and print what was said.
+`python -m mutants` judges a sample of all mutants and writes the record and the page. Names of
+mutants, or their beginnings, judge all of these, sampled or not, and print what was said.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from mutants.suite import all_work, judge_work
 def main() -> int:
     """Status 1 where a mutant that misbehaves went unnoticed or a survivor is not explained."""
     parser = argparse.ArgumentParser(prog="mutants", description=__doc__)
-    parser.add_argument("names", nargs="*", help="parts of the names of mutants")
+    parser.add_argument("names", nargs="*", help="names of mutants, or their beginnings")
     parser.add_argument("--layer", choices=LAYERS, action="append", help="these layers only")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     layers = options.layer or LAYERS
     work = [w for w in all_work() if w.layer in layers]
     if options.names:
-        work = [w for w in work if any(w.name in n or n in w.name for n in options.names)]
+        work = [w for w in work if any(n.split(":")[0] == w.name for n in options.names)]
     outcomes: list[Outcome] = []
     with ProcessPoolExecutor(options.jobs) as pool:
         futures = {pool.submit(judge_work, w, tuple(options.names)): w for w in work}

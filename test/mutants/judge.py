@@ -18,17 +18,23 @@ from hpmoe_ir.runtime.cpu_build import CompileError, build, cache_dir
 from hpmoe_ir.runtime.cpu_model import DeviceFault
 from mutants.mutant import Change, Code, Notice, Outcome, Watcher
 from mutants.needed_order import Needs, find_needs
-from mutants.starts import LAUNCHES, Program, program_op
+from mutants.starts import LAUNCHES, STARTS, Program, program_op
 from mutants.task_graph import TaskGraph, build_graph, certain_orders
 
 SEEDS = 20
 """Orders of the cores in which a mutant is run that nothing has noticed yet."""
 
+SEEDS_OF_MANY = 8
+"""The same from 4 ranks on, where a run takes longer and has more cores out of step."""
+
 REFUSED_SEEDS = 3
 """The same for what `verify-queues` refuses: would the detectors have noticed it too?"""
 
+BUILT_STARTS = tuple(s for s in STARTS if s.ranks == 2 and s.policy == "depth-first")
+"""Where this is asked also of mutants whose source must be built for it."""
 
-def judge_change(start: Program, id: str, change: Change, seeds: int = SEEDS) -> Outcome:
+
+def judge_change(start: Program, id: str, change: Change) -> Outcome:
     """What becomes of a change of the queue program."""
     module = start.module.clone()
     program = program_op(module)
@@ -48,15 +54,18 @@ def judge_change(start: Program, id: str, change: Change, seeds: int = SEEDS) ->
         code = Code(lowered, device_source(lowered), task_table(lowered), DEVICE_INCLUDE)
     except DiagnosticException as e:
         return Outcome(id, change.what, static or _refused(Watcher.LOWERING, e), None, harm)
-    few = REFUSED_SEEDS if static else seeds
-    return Outcome(id, change.what, static, run_code(start, code, few), harm)
+    if static is None:
+        return Outcome(id, change.what, static, run_code(start, code), harm)
+    if code.source != start.kernel.source and start.start not in BUILT_STARTS:
+        return Outcome(id, change.what, static, None, harm)
+    return Outcome(id, change.what, static, run_code(start, code, REFUSED_SEEDS), harm)
 
 
 def _refused(watcher: Watcher, error: Exception) -> Notice:
     return Notice(watcher, "", one_line(str(error)))
 
 
-def run_code(start: Program, code: Code, seeds: int = SEEDS) -> Notice:
+def run_code(start: Program, code: Code, seeds: int | None = None) -> Notice:
     """Runs the code in several orders, until something is wrong.
 
     Every other order with weak memory: what is written becomes visible late, and in any order.
@@ -70,6 +79,8 @@ def run_code(start: Program, code: Code, seeds: int = SEEDS) -> Notice:
         executable = build(path, kernel_entry(code.program), [code.include])
     except CompileError as e:
         return Notice(Watcher.LOWERING, "compiler", one_line(str(e)))
+    if seeds is None:
+        seeds = SEEDS if start.start.ranks < 4 else SEEDS_OF_MANY
     for seed in range(seeds):
         try:
             memory = "weak" if seed % 2 else "strong"
@@ -87,9 +98,12 @@ def run_code(start: Program, code: Code, seeds: int = SEEDS) -> Notice:
     return Notice(Watcher.NOBODY)
 
 
-def find_harm(program: ProgramOp) -> str:
-    """The first thing that can go wrong in some run and routing; empty where nothing can."""
-    graph = build_graph(program, LAUNCHES)
+def find_harm(program: ProgramOp, early: int | None = None) -> str:
+    """The first thing that can go wrong in some run and routing; empty where nothing can.
+
+    `early` is the number of a signal that is sent before the work, by mistake.
+    """
+    graph = build_graph(program, LAUNCHES, early)
     needs = find_needs(program, graph)
     return next(harms(program, graph, needs), "")
 

@@ -1,9 +1,10 @@
 """Which tasks must come before which: all pairs that use the same memory, task by task.
 
 Two tasks conflict when their regions can name the same element under some routing and one of them
-writes. Of two that do, the one of the earlier launch, or of the earlier family of the program, must
-come first. A task must also find everything that it reads written in its launch. Written without
-the analysis that the compiler uses (`passes/dependence.py`): boxes are compared pair by pair.
+writes. Of two that do, the one of the earlier launch, or of the earlier family of the program, or
+of the earlier point of a family on one rank, must come first. A task must also find everything that
+it reads written in its launch. Written without the analysis that the compiler uses
+(`passes/dependence.py`): boxes are compared pair by pair.
 """
 
 from __future__ import annotations
@@ -94,6 +95,8 @@ def _compare(
             continue
         if same and not a.box.meets(b.box):
             continue
+        if left == right and one.rank == two.rank:
+            left, right = (0, one.point), (0, two.point)
         if left == right:
             needs.wrong.append(f"{one} and {two} use the same part of @{a.box.buffer}")
         else:

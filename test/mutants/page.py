@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from mutants.judge import SEEDS, SEEDS_OF_MANY
 from mutants.kinds import IR_KINDS, LAYERS, TABLE_KINDS, kind_name
 from mutants.mutant import Watcher
 from mutants.record import Record
@@ -27,10 +28,13 @@ change at a time, and it is recorded who notices first: the verifiers of the ops
 nobody. `make mutants` writes this page; CI repeats a sample and compares.
 
 The right programs are layers with two experts a rank on a chip with two matrix and four vector \
-cores: {directions} on {ranks} ranks, {policies}. Each program gives up to two mutants of each \
-kind, chosen by a fixed seed; those of the task table come from the `depth-first` programs; each \
-change of a device header runs in up to five programs. A mutant that nothing refuses runs in 20 \
-orders of the cores, three launches each, until something is wrong.
+cores: {directions} on {ranks} ranks, {policies}. Each program gives a mutant of each kind of \
+change of the IR, chosen by a fixed seed; the `depth-first` programs give two of each kind of \
+change of the table, the programs of 2 ranks two of the source; each header gives two, and runs in \
+up to six programs. A mutant that nothing refuses runs in {seeds} orders of the cores ({many} from \
+4 ranks on), half of them with weak memory, three launches each, until something is wrong. What \
+`verify-queues` refuses is run all the same where that needs no build: the detectors must not rely \
+on it.
 
 ```
 make mutants                                                # all of it
@@ -107,7 +111,9 @@ def _oracle(records: Sequence[Record]) -> str:
             own = [
                 r
                 for r in records
-                if r.oracle == oracle and (r.watcher is Watcher.QUEUES) == refused
+                if r.layer == "queue IR"
+                and r.oracle == oracle
+                and (r.watcher is Watcher.QUEUES) == refused
             ]
             runs = Counter(_shown(r.run) for r in own)
             shown = [runs[k] for k in ("detector", "wrong result", "nothing", "-")]
@@ -121,7 +127,9 @@ def _shown(run: str) -> str:
 
 
 def _faults(records: Sequence[Record]) -> str:
-    count = Counter(r.run for r in records if _shown(r.run) == "detector")
+    count = Counter(
+        r.run for r in records if _shown(r.run) == "detector" and r.watcher is not Watcher.LOWERING
+    )
     return _table(["kind of fault", "mutants"], [[f"`{k}`", n] for k, n in count.most_common()])
 
 
@@ -144,6 +152,8 @@ def page_text(records: Sequence[Record]) -> str:
     introduction = INTRODUCTION.format(
         directions=" and ".join(DIRECTIONS),
         ranks=", ".join(map(str, RANKS)),
+        seeds=SEEDS,
+        many=SEEDS_OF_MANY,
         policies="policies " + ", ".join(f"`{p}`" for p in POLICIES),
     )
     return "\n".join(

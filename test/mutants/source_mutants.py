@@ -107,6 +107,8 @@ class SourceChange:
     kind: str
     what: str
     text: str
+    early: tuple[str, int] | None = None
+    """A signal that is sent too early: the family's function, and which of its signals."""
 
 
 def _functions(source: str) -> Iterator[tuple[str, int, int]]:
@@ -129,12 +131,13 @@ def source_changes(source: str) -> Iterator[SourceChange]:
         body = source[begin:end]
         lines = body.split("\n")
         signals = [i for i, line in enumerate(lines) if line.startswith("  env.Signal")]
-        for i in signals:
+        for number, i in enumerate(signals):
             first = next(j for j, line in enumerate(lines) if "hpmoe::Tile" in line)
             moved = [*lines[:i], *lines[i + 1 :]]
             moved.insert(first, lines[i])
             text = source[:begin] + "\n".join(moved) + source[end:]
-            yield SourceChange("early-signal", f"{name}: {lines[i].strip()}", text)
+            what = f"{name}: {lines[i].strip()}"
+            yield SourceChange("early-signal", what, text, (name, number))
         for pattern, new in WRONG_ROWS:
             for match in re.finditer(pattern, body):
                 text = source[: begin + match.start()] + new + source[begin + match.end() :]

@@ -23,7 +23,7 @@ from hpmoe_ir.routing import parse_routing
 from hpmoe_ir.run_levels import rank_inputs, run_level
 from hpmoe_ir.runtime.cpu_build import cache_dir
 from hpmoe_ir.source import make_context
-from hpmoe_ir.values import make_values
+from hpmoe_ir.values import LayerValues, make_values
 
 LAUNCHES = 3
 
@@ -47,11 +47,12 @@ OPTIONS: dict[str, dict[str, object]] = {
     },
     "wide": {},
     "deep": {},
+    "many": {"token_chunks": 1},
 }  # fmt: skip
 """Options of `lower-moe`, by a name for the whole: three policies on small tiles with several tasks
-a product; and two layers so wide that each kernel turns its double buffers several times."""
+a product; and layers so wide, or with so many tokens, that each kernel has several turns."""
 
-SIZES = {"wide": (32, 2048, 24), "deep": (16384, 16, 24)}
+SIZES = {"wide": (32, 2048, 24), "deep": (8192, 16, 24), "many": (32, 16, 4200)}
 """Hidden size, expert width and tokens of a rank, where they are not small."""
 
 
@@ -114,7 +115,9 @@ STARTS = tuple(Start(d, r, p) for d in DIRECTIONS for r in RANKS for p in POLICI
 WIDE_STARTS = (
     Start("forward", 2, "wide"),
     Start("forward", 2, "deep"),
+    Start("forward", 2, "many"),
     Start("backward", 2, "wide"),
+    Start("backward", 2, "deep"),
 )
 HEADER_STARTS = (*(Start(d, 2, "depth-first") for d in DIRECTIONS), *WIDE_STARTS)
 """What changed headers are run with, the quickest first."""
@@ -144,9 +147,7 @@ def compile_start(start: Start) -> Program:
     compiled = compile_module(
         make_context(), layer_module(start.config), start.lowering, backward=DeriveBackwardPass()
     )
-    tokens = [start.config.tokens - 5 * (r % 2) for r in range(start.ranks)]
-    routing = parse_routing("uniform")
-    values = [make_values(start.config, tokens, routing, 7, n + 1) for n in range(start.launches)]
+    values = [_launch_values(start.config, n) for n in range(start.launches)]
     forward = [forward_values(v) for v in values]
     name = FUNCTION
     given = forward
@@ -162,6 +163,14 @@ def compile_start(start: Start) -> Program:
     executable = build_program(kernel.program, kernel.source)
     expected = run_program(kernel.program, executable, kernel.table, inputs)
     return Program(start, module, kernel, inputs, expected)
+
+
+def _launch_values(config: LayerConfig, launch: int) -> LayerValues:
+    """Uneven tokens, any expert; in the third launch one rank gets all rows it has room for."""
+    full = launch == 2
+    tokens = [config.tokens - (0 if full else 5 * (r % 2)) for r in range(config.ranks)]
+    routing = parse_routing("one-expert" if full else "uniform")
+    return make_values(config, tokens, routing, 7, launch + 1)
 
 
 def program_op(module: ModuleOp) -> ProgramOp:

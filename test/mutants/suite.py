@@ -11,7 +11,9 @@ from pathlib import Path
 
 from typing_extensions import TypeVar
 
+from hpmoe_ir.dialects.queue import ProgramOp, signals_of
 from hpmoe_ir.execution import DEVICE_INCLUDE
+from hpmoe_ir.lowering.sizes import camel
 from mutants.header_picks import PICKS
 from mutants.judge import find_harm, judge_change, run_code
 from mutants.kinds import IR_KINDS, TABLE_KINDS, kind_name
@@ -28,7 +30,7 @@ from mutants.table_mutants import changed_table
 
 T = TypeVar("T")
 
-IR_MOST, TABLE_MOST, HEADER_MOST, PICKED_MOST = 2, 2, 2, 6
+IR_MOST, TABLE_MOST, HEADER_MOST, PICKED_MOST = 1, 2, 2, 6
 """Mutants of a kind that are made from one program, or from one header."""
 
 PICKED = frozenset(pick.kind for pick in PICKS)
@@ -62,23 +64,31 @@ def all_work() -> list[Work]:
     return work + [Work("queue IR", s) for s in sorted(STARTS, key=lambda s: -s.ranks)]
 
 
-def _sample(name: str, kind: str, changes: Sequence[T], most: int) -> list[tuple[str, T]]:
-    """At most `most` changes with their names, the same ones each time.
+def _sample(
+    name: str, kind: str, changes: Sequence[T], most: int, only: Sequence[str]
+) -> list[tuple[str, T]]:
+    """At most `most` changes with their names, the same ones each time; or all named in `only`.
 
     Programs that differ in the ranks alone have mostly the same changes in the same order, and get
     the same numbers: what changes the source is then built once.
     """
+    if only:
+        named = [(f"{name}:{kind}:{i}", change) for i, change in enumerate(changes)]
+        return [(id, change) for id, change in named if _wanted(id, only)]
     chosen = random.Random(re.sub(r"/\d+/", "/", f"{name}:{kind}"))
     numbers = sorted(chosen.sample(range(len(changes)), min(most, len(changes))))
     return [(f"{name}:{kind}:{i}", changes[i]) for i in numbers]
 
 
 def _wanted(id: str, only: Sequence[str]) -> bool:
-    return not only or any(part in id for part in only)
+    return any(id == name or id.startswith(f"{name}:") for name in only)
 
 
 def judge_work(work: Work, only: Sequence[str] = ()) -> list[Outcome]:
-    """What becomes of the mutants of a piece of work, or of those with names that have `only`."""
+    """What becomes of the sampled mutants of a piece of work, or of all that `only` names.
+
+    `only` has names of mutants, or beginnings of many: `forward/4/depth-first:drop-wait`.
+    """
     judges = {
         "queue IR": _judge_ir,
         "task table": _judge_table,
@@ -93,9 +103,8 @@ def _judge_ir(work: Work, only: Sequence[str]) -> Iterator[Outcome]:
     start = compile_start(work.start)
     for kind in IR_KINDS:
         changes = list(kind(program_op(start.module)))
-        for id, change in _sample(work.start.name, kind_name(kind), changes, IR_MOST):
-            if _wanted(id, only):
-                yield judge_change(start, id, change)
+        for id, change in _sample(work.start.name, kind_name(kind), changes, IR_MOST, only):
+            yield judge_change(start, id, change)
 
 
 def right_code(start: Program) -> Code:
@@ -110,15 +119,14 @@ def _judge_table(work: Work, only: Sequence[str]) -> Iterator[Outcome]:
     code = right_code(start)
     for kind in TABLE_KINDS:
         changes = list(kind(code))
-        for id, change in _sample(work.start.name, kind_name(kind), changes, TABLE_MOST):
-            if _wanted(id, only):
-                harm = None
-                if change.same is not None:
-                    program = program_op(start.module.clone())
-                    change.same.apply(program)
-                    harm = find_harm(program)
-                broken = replace(code, table=changed_table(code.table, change))
-                yield Outcome(id, change.what, None, run_code(start, broken), harm)
+        for id, change in _sample(work.start.name, kind_name(kind), changes, TABLE_MOST, only):
+            harm = None
+            if change.same is not None:
+                program = program_op(start.module.clone())
+                change.same.apply(program)
+                harm = find_harm(program)
+            broken = replace(code, table=changed_table(code.table, change))
+            yield Outcome(id, change.what, None, run_code(start, broken), harm)
 
 
 def _judge_source(work: Work, only: Sequence[str]) -> Iterator[Outcome]:
@@ -127,10 +135,19 @@ def _judge_source(work: Work, only: Sequence[str]) -> Iterator[Outcome]:
     changes = list(source_changes(start.kernel.source))
     for kind in dict.fromkeys(c.kind for c in changes):
         own = [c for c in changes if c.kind == kind]
-        for id, change in _sample(work.start.name, kind, own, TABLE_MOST):
-            if _wanted(id, only):
-                broken = replace(right_code(start), source=change.text)
-                yield Outcome(id, change.what, None, run_code(start, broken))
+        for id, change in _sample(work.start.name, kind, own, TABLE_MOST, only):
+            harm = None
+            if change.early is not None:
+                program = program_op(start.module)
+                harm = find_harm(program, _signal_number(program, *change.early))
+            broken = replace(right_code(start), source=change.text)
+            yield Outcome(id, change.what, None, run_code(start, broken), harm)
+
+
+def _signal_number(program: ProgramOp, function: str, number: int) -> int:
+    """The number in the program of one of the signals of the family of a function."""
+    own = [i for i, s in enumerate(signals_of(program)) if camel(s.family_name) == function]
+    return own[number]
 
 
 def _judge_headers(work: Work, only: Sequence[str]) -> Iterator[Outcome]:
@@ -138,9 +155,8 @@ def _judge_headers(work: Work, only: Sequence[str]) -> Iterator[Outcome]:
     for kind in dict.fromkeys(c.kind for c in changes):
         own = [c for c in changes if c.kind == kind]
         most = PICKED_MOST if kind in PICKED else HEADER_MOST
-        for id, change in _sample(work.header, kind, own, most):
-            if _wanted(id, only):
-                yield Outcome(id, f"line {change.line}: {change.what}", None, _run_header(change))
+        for id, change in _sample(work.header, kind, own, most, only):
+            yield Outcome(id, f"line {change.line}: {change.what}", None, _run_header(change))
 
 
 def _run_header(change: HeaderChange) -> Notice:

@@ -57,6 +57,8 @@ class TaskGraph:
     """(counter, least value)."""
     signals: list[list[int]] = field(default_factory=list[list[int]])
     """Counters, once for each time."""
+    early: list[list[int]] = field(default_factory=list[list[int]])
+    """Counters that are signalled when the task begins, by mistake."""
     counters: int = 0
 
     @property
@@ -65,8 +67,11 @@ class TaskGraph:
         return len(self.before)
 
 
-def build_graph(program: ProgramOp, launches: int) -> TaskGraph:
-    """The graph of `launches` launches; counters are shared where events share a line."""
+def build_graph(program: ProgramOp, launches: int, early: int | None = None) -> TaskGraph:
+    """The graph of `launches` launches; counters are shared where events share a line.
+
+    `early` is the number of a signal that tasks send when they begin.
+    """
     families = list(families_of(program).values())
     ranks = program.ranks.value.data
     tasks = [
@@ -79,8 +84,9 @@ def build_graph(program: ProgramOp, launches: int) -> TaskGraph:
     graph = TaskGraph(tasks, {t: i for i, t in enumerate(tasks)}, [[] for _ in tasks])
     graph.waits = [[] for _ in tasks]
     graph.signals = [[] for _ in tasks]
+    graph.early = [[] for _ in tasks]
     _add_queues(graph, program, families, launches)
-    _add_events(graph, program, families)
+    _add_events(graph, program, families, early)
     return graph
 
 
@@ -97,6 +103,7 @@ def _add_queues(
         graph.before.append(nodes)
         graph.waits.append([])
         graph.signals.append([])
+        graph.early.append([])
     for (launch, rank), _ in of_launch.items():
         for order in orders_of(program).values():
             names, slots = order.family_names, order.slot_values.tolist()
@@ -111,7 +118,9 @@ def _add_queues(
                     last = node
 
 
-def _add_events(graph: TaskGraph, program: ProgramOp, families: list[TasksOp]) -> None:
+def _add_events(
+    graph: TaskGraph, program: ProgramOp, families: list[TasksOp], early: int | None
+) -> None:
     events = events_of(program)
     lines: dict[str, int] = {}
     free = 0
@@ -141,13 +150,14 @@ def _add_events(graph: TaskGraph, program: ProgramOp, families: list[TasksOp]) -
                 graph.waits[node].append(
                     (counter(task.rank, lines[wait.event_name] + index), least)
                 )
-        for signal in signals_of(program):
+        for i, signal in enumerate(signals_of(program)):
             if signal.family_name == name:
                 event = events[signal.event_name]
                 index = flat(signal.index_exprs, event.extents, coords, task.rank)
                 peer = signal.peer_expr
                 owner = task.rank if peer is None else int(evaluate_index(peer, coords, task.rank))
-                graph.signals[node].append(counter(owner, lines[signal.event_name] + index))
+                sent = graph.early if i == early else graph.signals
+                sent[node].append(counter(owner, lines[signal.event_name] + index))
     graph.counters = len(counters)
 
 
@@ -178,6 +188,8 @@ def certain_orders(graph: TaskGraph) -> Orders:
                 ready &= ended[earlier]
             for counter, least in graph.waits[node]:
                 ready &= counts[counter] >= least
+            for counter in graph.early[node]:
+                counts[counter] += ready & ~begun[node]
             begun[node] |= ready
             ready[node] = False
             if ready.any():

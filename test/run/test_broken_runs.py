@@ -1,8 +1,7 @@
-"""A generated kernel or table that is broken on purpose fails the check, and the report names the
-task.
+"""`hpmoe run --check` fails on a broken kernel or table, and its report names the task.
 
-Each case changes one thing in a directory that `hpmoe compile` has written, as a wrong pass would,
-and runs it by `hpmoe run --check`, several orders of the cores each.
+Each case changes one thing in a directory that `hpmoe compile` has written. Who notices which
+mistake is a matter of test_mutants.py; here it is what a person is told.
 """
 
 from __future__ import annotations
@@ -108,31 +107,6 @@ def raise_threshold(table: Table) -> None:
     table.words[table.threshold("dispatch_done", 3)] += 1
 
 
-def lower_threshold(table: Table) -> None:
-    """The sums begin when all rows but one put's are back."""
-    table.words[table.threshold("return_done")] = 1
-
-
-def raise_join(table: Table) -> None:
-    """The route waits for the counts of one rank too many."""
-    table.words[table.threshold("exchange_done")] += 1
-
-
-def repeat_task(table: Table) -> None:
-    """A task runs twice, and another never."""
-    slots = table.slots("aic", "matmul")
-    table.words[slots[0]] = table.words[slots[1]]
-
-
-def swap_families(table: Table) -> None:
-    """The first puts and the first sums change places: the sums are waited for too early."""
-    early, late = table.slots("aiv", "count"), table.slots("aiv", "weighted_sum")
-    table.words[early[0]], table.words[late[0]] = (
-        int(table.words[late[0]]),
-        int(table.words[early[0]]),
-    )
-
-
 def unknown_family(table: Table) -> None:
     """A slot names a family that the kernel does not have."""
     table.words[table.slots("aiv", "swiglu")[0]] = 200 << 24
@@ -141,21 +115,6 @@ def unknown_family(table: Table) -> None:
 def shift_buffer(table: Table) -> None:
     """The activations begin one tile later, inside another buffer."""
     table.words[table.size("kA")] = table.words[table.size("kH")]
-
-
-def wrong_pitch(table: Table) -> None:
-    """Rows of the up-projection's weights are taken to be 16 columns longer."""
-    table.words[table.size("kW13Pitch")] += 16
-
-
-def wrong_expert_step(table: Table) -> None:
-    """The second expert's weights are looked for one row too early."""
-    table.words[table.size("kW2Step2")] -= table.words[table.size("kW2Pitch")]
-
-
-def shift_counters(table: Table) -> None:
-    """The counters begin a line later: the last one lies behind the windows."""
-    table.words[HEADER.index("counters")] += 1
 
 
 NAMES_A_TASK = re.compile(r"@\w+ \([\d, ]*\)")
@@ -179,91 +138,29 @@ class Edit:
         return source[:start] + body.replace(self.old, self.new, 1) + source[end:]
 
 
-def lower_gradient_threshold(table: Table) -> None:
-    """A weight gradient begins when one part of the expert's rows has its gradients."""
-    for i in range(table.program.events["swiglu_grad_done_1"].event_count):
-        table.words[table.threshold("swiglu_grad_done_1", i)] = 1
-
-
-def raise_gradient_threshold(table: Table) -> None:
-    """The second matmul waits for one signal more than there are."""
-    table.words[table.threshold("swiglu_grad_done", 2)] += 1
-
-
 def repeat_gradient_task(table: Table) -> None:
     """A block of a weight gradient is computed twice, and another never."""
     slots = table.slots("aic", "weight_gradient")
     table.words[slots[0]] = table.words[slots[1]]
 
 
-def wrong_gradient_pitch(table: Table) -> None:
-    """Rows of a weight gradient are taken to be 16 columns longer."""
-    table.words[table.size("kDw13Pitch")] += 16
-
-
-def wrong_top_k(table: Table) -> None:
-    """Pairs are taken to be of top 1: each row is that of another token."""
-    table.words[table.size("kDispatchArgument0")] = 1
-
-
 FORWARD_TABLES: tuple[Callable[[Table], None], ...] = (
     raise_threshold,
-    lower_threshold,
-    raise_join,
-    repeat_task,
-    swap_families,
     unknown_family,
     shift_buffer,
-    wrong_pitch,
-    wrong_expert_step,
-    shift_counters,
-)
-
-BACKWARD_TABLES: tuple[Callable[[Table], None], ...] = (
-    raise_join,
-    lower_gradient_threshold,
-    raise_gradient_threshold,
-    repeat_gradient_task,
-    wrong_gradient_pitch,
-    wrong_top_k,
 )
 
 FORWARD_SOURCES = {
-    "swiglu without its wait": Edit(
-        "Swiglu", "env.Wait(env.Size(kMatmulDone)", "(void)(env.Size(kMatmulDone)"
-    ),
     "puts announced to the wrong rank": Edit(
         "Dispatch", "+ env.Rank(), peer)", "+ env.Rank(), env.Rank())"
     ),
-    "a block of columns too far": Edit(
-        "Matmul", "n * env.Size(kMatmulW13ColsBlock)", "(n + 1) * env.Size(kMatmulW13ColsBlock)"
-    ),
     "rows of the next expert": Edit("Matmul1", "route.Grouped(e,", "route.Grouped((e + 1) % 2,"),
-    "put to where the rows came from": Edit("Dispatch", "route.Dest(", "route.Sent("),
-    "returned rows of another source": Edit(
-        "Return", "route.Grouped(e,", "route.Grouped((e + 1) % 2,"
-    ),
-    "no signal": Edit("Matmul1", "env.Signal(", "(void)("),
 }
 
 BACKWARD_SOURCES = {
-    "gradient of swiglu without its wait": Edit(
-        "SwigluGrad", "env.Wait(env.Size(kMatmulDone)", "(void)(env.Size(kMatmulDone)"
-    ),
-    "rows of the next expert in a weight gradient": Edit(
-        "WeightGradient", "route.Grouped(e,", "route.Grouped((e + 1) % 2,"
-    ),
-    "a weight gradient of too few rows": Edit("WeightGradient1", "(0 + 1) * env.Ranks()", "1"),
-    "operands of a weight gradient exchanged with a block": Edit(
-        "WeightGradient", "m * env.Size(kWeightGradientDw2RowsBlock),", "16,"
-    ),
-    "gradients returned for the wrong expert": Edit(
-        "Return", "route.Grouped(e,", "route.Grouped((e + 1) % 2,"
-    ),
     "copies summed before they are back": Edit(
         "SumCopies", "env.Wait(env.Size(kReturnDone)", "(void)(env.Size(kReturnDone)"
     ),
-    "no signal": Edit("SwigluGrad", "env.Signal(", "(void)("),
 }
 
 
@@ -295,15 +192,11 @@ def test_broken_forward_table(
     assert ("task 0xc8000000" if change is unknown_family else "@") in message, message
 
 
-@pytest.mark.parametrize("change", BACKWARD_TABLES, ids=lambda f: f.__name__)
 def test_broken_backward_table(
-    change: Callable[[Table], None],
-    both: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    both: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = Path(shutil.copytree(both, tmp_path / "layer"))
-    break_table(directory, BACKWARD, change)
+    break_table(directory, BACKWARD, repeat_gradient_task)
     assert run(directory, "backward") == 1
     message = capsys.readouterr().err
     assert f"note: {BACKWARD}/table.bin was changed since it was compiled" in message
