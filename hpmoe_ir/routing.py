@@ -1,8 +1,8 @@
 """Routings to run a layer with: which experts each token goes to, and with what weight.
 
-A routing is written `balanced`, `uniform`, `zipf:S`, `one-expert` or as the name of a `.npz` file
-with the arrays `ids.R` (int32 [tokens, top_k]) and, if wanted, `gate.R` (float32, same shape) for
-each rank R.
+A routing is written `balanced`, `uniform`, `zipf:S`, `imbalance:X`, `one-expert` or as the name of
+a `.npz` file with the arrays `ids.R` (int32 [tokens, top_k]) and, if wanted, `gate.R` (float32,
+same shape) for each rank R.
 """
 
 from __future__ import annotations
@@ -21,21 +21,18 @@ from typing import Any, Literal, TypeAlias, cast
 import numpy as np
 
 from hpmoe_ir.diagnostics import one_line
+from hpmoe_ir.imbalanced_routing import RoutingError, check_imbalance, imbalanced_ids
 from hpmoe_ir.layer import LayerConfig
 
 IdArray: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
 GateArray: TypeAlias = np.ndarray[Any, np.dtype[np.float32]]
-Kind: TypeAlias = Literal["balanced", "uniform", "zipf", "one-expert", "file"]
+Kind: TypeAlias = Literal["balanced", "uniform", "zipf", "imbalance", "one-expert", "file"]
 
-KINDS = ("balanced", "uniform", "zipf:S", "one-expert", "FILE.npz")
+KINDS = ("balanced", "uniform", "zipf:S", "imbalance:X", "one-expert", "FILE.npz")
 
 
 MOST_BYTES = 1 << 30
 """Of an array in a file; 128 million ids."""
-
-
-class RoutingError(ValueError):
-    """A routing that can't be read, or that the layer can't take."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +42,15 @@ class RoutingSpec:
     kind: Kind
     exponent: float = 0.0
     """zipf: the i-th most popular expert is picked in proportion to i^-exponent."""
+    imbalance: float = 1.0
+    """imbalance: one rank receives so many times the mean number of rows of a rank."""
     path: Path | None = None
 
     def __str__(self) -> str:
         if self.kind == "zipf":
             return f"zipf:{self.exponent:g}"
+        if self.kind == "imbalance":
+            return f"imbalance:{self.imbalance:g}"
         return str(self.path) if self.path is not None else self.kind
 
 
@@ -72,18 +73,29 @@ def parse_routing(text: str) -> RoutingSpec:
             pass
     name, colon, number = text.partition(":")
     if name == "zipf":
-        try:
-            exponent = float(number) if colon else math.nan
-        except ValueError:
-            exponent = math.nan
-        if not (math.isfinite(exponent) and exponent >= 0):
-            raise RoutingError(
-                f"routing '{text}': expected zipf:S with a number S >= 0, found S = '{number}'"
-            )
-        return RoutingSpec("zipf", exponent=exponent)
-    near = difflib.get_close_matches(name, ["balanced", "uniform", "zipf", "one-expert"], n=1)
+        return RoutingSpec("zipf", exponent=_number(text, "zipf:S", number if colon else "", 0))
+    if name == "imbalance":
+        imbalance = _number(text, "imbalance:X", number if colon else "", 1)
+        return RoutingSpec("imbalance", imbalance=imbalance)
+    names = ["balanced", "uniform", "zipf", "imbalance", "one-expert"]
+    near = difflib.get_close_matches(name, names, n=1)
     hint = f"; did you mean '{near[0]}'?" if near else ""
     raise RoutingError(f"unknown routing '{text}'; known: {', '.join(KINDS)}{hint}")
+
+
+def _number(text: str, form: str, number: str, least: int) -> float:
+    """The number of a routing such as `zipf:S`. Raises RoutingError below `least`."""
+    try:
+        value = float(number)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value >= least):
+        letter = form[-1]
+        raise RoutingError(
+            f"routing '{text}': expected {form} with a number {letter} >= {least}, "
+            f"found {letter} = '{number}'"
+        )
+    return value
 
 
 def generate_routing(
@@ -104,12 +116,16 @@ def generate_routing(
         return routing
     rng = np.random.default_rng([seed, 0x726F])
     shuffled = rng.permutation(config.experts)
+    if spec.kind == "imbalance":
+        check_imbalance(config, spec.imbalance)
     first = 0
     result: list[RankRouting] = []
     for count in tokens:
         match spec.kind:
             case "balanced":
                 ids = _balanced(rng, shuffled, first, count, config)
+            case "imbalance":
+                ids = imbalanced_ids(rng, shuffled, first, count, config, spec.imbalance)
             case "one-expert":
                 ids = np.tile(np.arange(config.top_k), (count, 1))
             case _:

@@ -36,7 +36,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--routing",
         default="uniform",
-        metavar="balanced|uniform|zipf:S|one-expert|FILE.npz",
+        metavar="balanced|uniform|zipf:S|imbalance:X|one-expert|FILE.npz",
         help="which experts tokens go to",
     )
     parser.add_argument("--level", choices=RUN_LEVELS, default="code", help="level to run")

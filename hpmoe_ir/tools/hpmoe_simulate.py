@@ -23,7 +23,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--routing",
         default="balanced",
-        metavar="balanced|uniform|zipf:S|one-expert|FILE.npz[,...]",
+        metavar="balanced|uniform|zipf:S|imbalance:X|one-expert|FILE.npz[,...]",
         help="which experts tokens go to",
     )
     parser.add_argument("--seed", type=int, default=0, help="of the routing")

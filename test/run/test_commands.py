@@ -79,7 +79,7 @@ def test_two_compilations_give_the_same_bytes(tmp_path: Path) -> None:
         ),
         (
             ["run", *TINY, "--routing", "zip:1"],
-            "error: unknown routing 'zip:1'; known: balanced, uniform, zipf:S, one-expert",
+            "error: unknown routing 'zip:1'; known: balanced, uniform, zipf:S, imbalance:X, ",
         ),
         (
             ["run", *TINY, "--routing", "one-expert", "--capacity", "90"],

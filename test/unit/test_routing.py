@@ -12,6 +12,7 @@ from hpmoe_ir.routing import (
     RankRouting,
     RoutingError,
     check_capacity,
+    check_ids,
     generate_routing,
     parse_routing,
     read_routing,
@@ -23,7 +24,7 @@ LAYER = LayerConfig("small", hidden=64, width=32, experts=8, top_k=2, ranks=4, t
 COUNTS = [64, 0, 7, 33]
 
 
-@pytest.mark.parametrize("text", ["balanced", "uniform", "zipf:1.2", "one-expert"])
+@pytest.mark.parametrize("text", ["balanced", "uniform", "zipf:1.2", "imbalance:1", "one-expert"])
 @pytest.mark.parametrize("top_k", [1, 2, 8])
 def test_generated_routings_are_legal(text: str, top_k: int):
     layer = LAYER.with_sizes(top_k=top_k)
@@ -68,13 +69,47 @@ def test_zipf_is_skewed_and_uniform_is_not():
     assert largest_share("uniform") == pytest.approx(1 / 8, rel=0.1)
 
 
+@pytest.mark.parametrize("imbalance", [1.0, 1.7, 2.0, 3.9, 4.0])
+@pytest.mark.parametrize("counts", [[64, 64, 64, 64], [64, 0, 7, 33]])
+@pytest.mark.parametrize("top_k", [1, 2])
+def test_imbalance_is_largest_over_mean(imbalance: float, counts: list[int], top_k: int):
+    layer = LAYER.with_sizes(top_k=top_k)
+    routing = generate_routing(parse_routing(f"imbalance:{imbalance}"), layer, counts, seed=4)
+    for rank, found in enumerate(routing):
+        check_ids(layer, rank, found.ids)
+    rows = received_rows(layer, [rank.ids for rank in routing])
+    mean = sum(counts) * top_k / 4
+    assert max(rows) == pytest.approx(imbalance * mean, abs=1)
+    # The others share the rest, and experts of a rank its rows, each to a row.
+    others = sorted(rows)[:3]
+    assert others[-1] - others[0] <= 2
+    experts = np.bincount(np.concatenate([r.ids.ravel() for r in routing]), minlength=8)
+    assert (np.abs(np.diff(experts.reshape(4, 2), axis=1)) <= 1).all()
+
+
+def test_imbalance_has_a_largest_that_is_possible():
+    for top_k, most in ((1, 4), (2, 4), (4, 2), (8, 1)):
+        layer = LAYER.with_sizes(top_k=top_k)
+        generate_routing(parse_routing(f"imbalance:{most}"), layer, COUNTS, 0)
+        with pytest.raises(RoutingError) as refused:
+            generate_routing(parse_routing(f"imbalance:{most + 0.5}"), layer, COUNTS, 0)
+        assert str(refused.value) == (
+            f"imbalance: expected at most {most} times the mean, when every token picks "
+            f"{min(top_k, 2)} experts of one rank, found {most + 0.5}"
+        )
+
+
 @pytest.mark.parametrize(
     "text, message",
     [
         (
+            "imbalance:0.5",
+            "routing 'imbalance:0.5': expected imbalance:X with a number X >= 1, found X = '0.5'",
+        ),
+        (
             "unifrom",
-            "unknown routing 'unifrom'; known: balanced, uniform, zipf:S, one-expert, FILE.npz; "
-            "did you mean 'uniform'?",
+            "unknown routing 'unifrom'; known: balanced, uniform, zipf:S, imbalance:X, one-expert, "
+            "FILE.npz; did you mean 'uniform'?",
         ),
         ("zipf", "routing 'zipf': expected zipf:S with a number S >= 0, found S = ''"),
         ("zipf:-1", "routing 'zipf:-1': expected zipf:S with a number S >= 0, found S = '-1'"),

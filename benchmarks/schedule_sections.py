@@ -1,0 +1,307 @@
+"""The sections of the comparison: which runs each needs, and its table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from timed_cases import Case, Result
+
+from hpmoe_ir.machine import SIZES, Machine
+
+POLLS = "without poll pauses"
+BOTH_CORES = "both vector cores"
+NEITHER = "both changes"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command was asked for."""
+
+    preset: str
+    models: Sequence[str]
+    ranks: Sequence[int]
+    directions: Sequence[str]
+    schedules: Sequence[str]
+    best: str
+    """The schedule beside `published` in the sensitivity table."""
+    machine: Machine
+
+
+Table = Callable[[Callable[[Case], Result]], Iterator[str]]
+
+
+@dataclass(frozen=True)
+class Section:
+    """Runs and the table that is made of them."""
+
+    title: str
+    text: str
+    """What was run, and what the columns mean."""
+    cases: Sequence[Case]
+    table: Table
+
+
+def table_lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """A markdown table."""
+    yield "| " + " | ".join(head) + " |"
+    yield "| " + " | ".join("---" for _ in head) + " |"
+    for row in rows:
+        yield "| " + " | ".join(row) + " |"
+
+
+def ratio(result: Result, serial: Result) -> str:
+    """How many times faster than `serial`, or why it is not known."""
+    if result.refused or serial.refused:
+        return "-"
+    return f"{serial.time_us / result.time_us:.3f}"
+
+
+def compared(cases: Sequence[Case], heads: Sequence[str], names: Callable[[Case], list[str]]):
+    """The runs with their serial ones, and a table that has a row for each."""
+
+    def table(of: Callable[[Case], Result]) -> Iterator[str]:
+        rows: list[list[str]] = []
+        for case in cases:
+            rows.append([*names(case), *_measures(of(case), of(case.serial), case.ranks)])
+        columns = ["us", "times serial", "over bound", "bound", "AIC", "AIV", "link", "HBM"]
+        yield from table_lines([*heads, *columns, "exposed us", "simulated"], rows)
+
+    needed = [c for case in cases for c in (case.serial, case)]
+    return list(dict.fromkeys(needed)), table
+
+
+def _measures(result: Result, serial: Result, ranks: int) -> list[str]:
+    if result.refused:
+        return [f"refused: {result.refused}", *["-"] * 9]
+    assert result.used is not None
+    used = result.used
+    return [
+        f"{result.time_us:.1f}",
+        ratio(result, serial),
+        f"{result.time_us / result.bound_us:.3f}",
+        result.bound,
+        *(f"{part * 100:.1f}%" for part in (used.aic, used.aiv, used.link, used.hbm)),
+        f"{result.exposed_us:.1f}",
+        f"{result.simulated} of {ranks}",
+    ]
+
+
+def calibration(options: Options) -> Section:
+    """The serial run's shares, and `published` with and without what makes it slow."""
+    polls = f",set-waits{{{_wait_options(options.machine)}}}"
+    one = " vector-cores=one"
+    variants: dict[str, tuple[str, ...]] = {
+        "": (),
+        POLLS: (polls,),
+        BOTH_CORES: (one,),
+        NEITHER: (polls, one),
+    }
+    rows = [Case(options.preset, ranks, "published") for ranks in options.ranks]
+
+    def table(of: Callable[[Case], Result]) -> Iterator[str]:
+        lines: list[list[str]] = []
+        for case in rows:
+            serial, shares = of(case.serial), of(case.serial).shares
+            assert shares is not None
+            parts = (shares.communication, shares.vector, shares.matrix, shares.between)
+            versions = [of(replace(case, without=taken)) for taken in variants.values()]
+            lines.append(
+                [
+                    str(case.ranks),
+                    f"{serial.time_us:.1f}",
+                    *(f"{part / serial.time_us * 100:.1f}%" for part in parts),
+                    f"{versions[0].time_us:.1f}",
+                    *(ratio(version, serial) for version in versions),
+                ]
+            )
+        head = ["ranks", "serial us", "communication", "vector", "matrix", "launches"]
+        changes = [f"times serial, {name}" for name in variants if name]
+        yield from table_lines([*head, "published us", "times serial", *changes], lines)
+
+    cases = [
+        c
+        for case in rows
+        for c in (case.serial, *(replace(case, without=taken) for taken in variants.values()))
+    ]
+    text = (
+        "Forward, balanced routing, one rank that stands for all. Shares are of the time of "
+        "`serial`, in which one operator follows the other, so that each moment is on the critical "
+        "path of one: an operator lasts from its first task that begins to its last that ends; "
+        "communication are those that put rows or counts into other ranks' memory, vector and "
+        'matrix the others by their cores, launches is the time between operators. "Times '
+        'serial" is the time of `serial` over that of `published`: as it is, with cores that look '
+        "as often as they can, with tasks on both vector cores of each pair, and with both changes."
+    )
+    return Section("Calibration", text, cases, table)
+
+
+def _wait_options(machine: Machine) -> str:
+    ticks = machine.rates.clock_system_counter / 1e6
+    return f"poll-aic={round(50 * ticks)} poll-aiv={round(150 * ticks)}"
+
+
+def schedules(options: Options) -> Section:
+    """All schedules on all numbers of ranks, in both directions."""
+    found = [
+        Case(options.preset, ranks, schedule, direction)
+        for direction in options.directions
+        for ranks in options.ranks
+        for schedule in options.schedules
+    ]
+    cases, table = compared(
+        found, ["direction", "ranks", "schedule"], lambda c: [c.direction, str(c.ranks), c.schedule]
+    )
+    text = (
+        'Balanced routing. "Times serial" is the time of `serial` over that of the schedule, '
+        '"over bound" the time over the largest bound; the other columns are those of '
+        "`hpmoe simulate` (timing.md)."
+    )
+    return Section("Schedules", text, cases, table)
+
+
+IMBALANCES = (1, 2, 4, 7)
+
+
+def skew(options: Options) -> Section:
+    """All schedules where one rank receives several times the mean."""
+    found = [
+        Case(
+            options.preset, options.ranks[0], schedule, direction, f"imbalance:{x}", all_ranks=True
+        )
+        for direction in options.directions
+        for x in IMBALANCES
+        for schedule in options.schedules
+    ]
+    cases, table = compared(
+        found,
+        ["direction", "routing", "ranks", "schedule"],
+        lambda c: [c.direction, c.routing, str(c.ranks), c.schedule],
+    )
+    text = (
+        "All ranks are simulated. One rank receives X times the mean number of rows, spread "
+        "evenly over its experts; the others share the rest evenly."
+    )
+    return Section("Skew", text, cases, table)
+
+
+LINKS = (100, 167, 196)
+"""GB/s each way: below what communication kernels get, what was measured, what is on paper."""
+
+
+def link(options: Options) -> Section:
+    """All schedules with slower links."""
+    found = [
+        Case(options.preset, ranks, schedule, rates=_links(rate))
+        for ranks in options.ranks
+        for schedule in options.schedules
+        for rate in LINKS
+    ]
+    cases, table = compared(
+        found,
+        ["link GB/s", "ranks", "schedule"],
+        lambda c: [f"{c.rates[0][1] / 1e9:.0f}", str(c.ranks), c.schedule],
+    )
+    text = (
+        "Forward, balanced routing. The bandwidth out of and into each rank is changed in the "
+        "timed run; the program is that for the machine as described."
+    )
+    return Section("Link bandwidth", text, cases, table)
+
+
+def _links(rate: int) -> tuple[tuple[str, float], ...]:
+    return tuple((f"shared_bandwidth.{name}", rate * 1e9) for name in ("link_out", "link_in"))
+
+
+def models(options: Options) -> Section:
+    """All schedules on the layers of other models."""
+    found = [
+        Case(preset, options.ranks[0], schedule, direction)
+        for direction in options.directions
+        for preset in options.models
+        for schedule in options.schedules
+    ]
+    cases, table = compared(
+        found,
+        ["layer", "direction", "ranks", "schedule"],
+        lambda c: [c.preset, c.direction, str(c.ranks), c.schedule],
+    )
+    return Section("Models", "Balanced routing.", cases, table)
+
+
+def sensitivity(options: Options) -> Section:
+    """What `published` and the best schedule gain when a number of the machine is another."""
+    base = Case(options.preset, options.ranks[0], "serial")
+    names = list(dict.fromkeys(("published", options.best)))
+    numbers = {k: n for k, n in options.machine.numbers.items() if n.uncertain and k not in SIZES}
+    left_out = [k for k, n in options.machine.numbers.items() if n.uncertain and k in SIZES]
+
+    def at(schedule: str, key: str, value: float) -> Case:
+        same = value == numbers[key].value
+        return replace(base, schedule=schedule, rates=() if same else ((key, value),))
+
+    def table(of: Callable[[Case], Result]) -> Iterator[str]:
+        def gain(schedule: str, key: str, value: float) -> float:
+            return of(at("serial", key, value)).time_us / of(at(schedule, key, value)).time_us
+
+        known = [of(base).time_us / of(replace(base, schedule=name)).time_us for name in names]
+        lines: list[tuple[float, list[str]]] = []
+        for key, number in numbers.items():
+            gains = [gain(name, key, end) for name in names for end in (number.low, number.high)]
+            cells = [
+                f"{gain:.3f} ({gain - known[i // 2]:+.3f})".replace("-0.000", "+0.000")
+                for i, gain in enumerate(gains)
+            ]
+            ends = f"{number.low:g} to {number.high:g} {number.unit}"
+            span = max(abs(gain - known[0]) for gain in gains[:2])
+            lines.append((span, [f"`{key}`", f"{number.value:g}", ends, *cells]))
+        lines.sort(key=lambda line: -line[0])
+        heads = [f"{name} at {end}" for name in names for end in ("low", "high")]
+        yield (
+            "As described: "
+            + ", ".join(f"`{name}` {gain:.3f}" for name, gain in zip(names, known, strict=True))
+            + " times as fast as `serial`."
+        )
+        yield ""
+        yield from table_lines(["number", "value", "range", *heads], [row for _, row in lines])
+
+    order = ("serial", *names)
+    cases = [replace(base, schedule=name) for name in order]
+    cases += [at(s, k, v) for s in order for k, n in numbers.items() for v in (n.low, n.high)]
+    text = (
+        f"Forward, balanced routing, {base.ranks} ranks, one that stands for all. Each number is "
+        "moved to the ends of its range, alone, in the timed run of both schedules; the programs "
+        "are those for the machine as described. Rows are in the order of what they change of "
+        "`published`. Left out, as the program would be another: "
+        + (", ".join(f"`{key}`" for key in left_out) or "none")
+        + "."
+    )
+    return Section("Sensitivity", text, list(dict.fromkeys(cases)), table)
+
+
+def cost(options: Options) -> Section:
+    """What the simulations themselves take."""
+    ranks = options.ranks[-1]
+    found = [Case(options.preset, ranks, options.best, all_ranks=every) for every in (False, True)]
+
+    def table(of: Callable[[Case], Result]) -> Iterator[str]:
+        rows = [
+            [c.schedule, f"{r.simulated} of {ranks}", f"{r.wall_s:.1f}"]
+            for c in found
+            if (r := of(c))
+        ]
+        yield from table_lines(["schedule", "simulated", "seconds"], rows)
+
+    text = "Wall time of a timed run, without compiling; it depends on what else this machine does."
+    return Section("Cost", text, found, table)
+
+
+SECTIONS: dict[str, Callable[[Options], Section]] = {
+    "calibration": calibration,
+    "schedules": schedules,
+    "skew": skew,
+    "link": link,
+    "models": models,
+    "sensitivity": sensitivity,
+    "cost": cost,
+}
