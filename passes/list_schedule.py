@@ -8,6 +8,7 @@ an order for all ranks: a task is taken when all that it waits for has ended.
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -44,6 +45,9 @@ class Limit:
 
     tasks: BoolArray
     most: int
+    apart: bool = False
+    """Whether they have the cores of the highest numbers, as many as `most`, which others take only
+    where no other is free: tasks that may wait longer than expected keep off the others' queues."""
 
 
 def list_schedule(
@@ -59,6 +63,29 @@ def list_schedule(
     one at most.
     """
     return _Simulation(work, graph, times, priority, limits).run()
+
+
+class _Cores:
+    """The free cores of a kind; of those, the one that is free the longest is taken first.
+
+    Cores take turns so that one that is later than expected holds up little.
+    """
+
+    def __init__(self, count: int, apart: int) -> None:
+        self.first_apart = count - apart
+        self.free = (deque(range(self.first_apart)), deque(range(self.first_apart, count)))
+
+    def __bool__(self) -> bool:
+        return any(self.free)
+
+    def take(self, apart: bool) -> int:
+        """A free core, those that are set apart first or last."""
+        preferred = self.free[apart]
+        return (preferred or self.free[not apart]).popleft()
+
+    def give(self, core: int) -> None:
+        """The core is free again."""
+        self.free[core >= self.first_apart].append(core)
 
 
 class _Simulation:
@@ -77,6 +104,7 @@ class _Simulation:
         for number, found in enumerate(limits, 1):
             limit[found.tasks] = number
         self.limit = limit.tolist()
+        self.apart = [False, *(found.apart for found in limits)]
         self.left = [graph.task_count, *(found.most for found in limits)]
         self.held: dict[str, list[list[tuple[int, int]]]] = {
             kind: [[] for _ in self.left] for kind in work.cores
@@ -87,7 +115,8 @@ class _Simulation:
         self.remote_delay = work.machine.rates.latency_remote_signal
         self.local_delay = work.machine.rates.latency_signal
         self._link_events()
-        self.free = {kind: list(range(n)) for kind, n in work.cores.items()}
+        apart = {self.kind[np.argmax(l.tasks)]: l.most for l in limits if l.apart and l.tasks.any()}
+        self.free = {kind: _Cores(n, apart.get(kind, 0)) for kind, n in work.cores.items()}
         self.ready: dict[str, list[tuple[int, int]]] = {kind: [] for kind in work.cores}
         self.taken = np.full(graph.task_count, -1, dtype=np.int64)
         self.core = np.zeros(graph.task_count, dtype=np.int64)
@@ -127,7 +156,7 @@ class _Simulation:
             for kind, ready in self.ready.items():
                 free = self.free[kind]
                 while free and (task := self._next(ready, self.held[kind])) is not None:
-                    self.core[task] = heapq.heappop(free)
+                    self.core[task] = free.take(self.apart[self.limit[task]])
                     self.taken[task] = number
                     number += 1
                     end = now + self.core_time[task]
@@ -162,7 +191,7 @@ class _Simulation:
         return task
 
     def _end(self, task: int, now: float, happenings: list[tuple[float, int, int]]) -> None:
-        heapq.heappush(self.free[self.kind[task]], int(self.core[task]))
+        self.free[self.kind[task]].give(int(self.core[task]))
         self.left[self.limit[task]] += 1
         for event in self.signals[task]:
             self.missing[event] -= 1

@@ -74,7 +74,7 @@ def overlap(work: Work) -> Order:
         keys.append(np.stack(np.broadcast_arrays(*columns), axis=1).astype(np.int64))
     graph = task_graph(families, work.dependences, work.ranks)
     order = priorities(work, list(np.concatenate(keys).T))
-    return list_schedule(work, graph, Times.of(work), order, _limits(work, segments))
+    return list_schedule(work, graph, Times.of(work), order, _limits(work, segments, ending))
 
 
 def _ending(families: Sequence[TasksOp], graph: FamilyGraph) -> set[int]:
@@ -125,19 +125,27 @@ def _lag(work: Work, groups: int) -> int:
     return int(np.ceil(work.behind * work.cores["aic"] / max(counts[0], 1))) if counts else 0
 
 
-def _limits(work: Work, segments: list[Segment]) -> list[Limit]:
-    """What is done at a time of puts to experts and back, and of sums but for the last columns."""
+def _limits(work: Work, segments: list[Segment], ending: set[int]) -> list[Limit]:
+    """What is done at a time of puts to experts and back, and of sums but for the last columns.
+
+    The last puts are short and come in bursts: more cores than fill the link take them.
+    """
     rates = work.machine.rates
     puts: list[IntArray] = []
+    last: list[IntArray] = []
     sums: list[IntArray] = []
-    for family, segment in zip(work.families, segments, strict=True):
+    for i, (family, segment) in enumerate(zip(work.families, segments, strict=True)):
         column = _column(family)
-        puts.append(np.full(family.task_count, is_put(family) and segment is Segment.LAYER))
+        put = np.full(family.task_count, is_put(family) and segment is Segment.LAYER)
+        puts.append(put & (i not in ending))
+        last.append(put & (i in ending))
         sums.append((segment is Segment.AFTER) & (column < column.max(initial=0)))
-    link = np.ceil(rates.shared_bandwidth_link_out / rates.core_bandwidth_link)
+    link = int(np.ceil(rates.shared_bandwidth_link_out / rates.core_bandwidth_link))
+    summing = max(1, round(SUMMING * work.cores["aiv"]))
     return [
-        Limit(np.concatenate(puts).astype(np.bool_), int(link)),
-        Limit(np.concatenate(sums).astype(np.bool_), max(1, round(SUMMING * work.cores["aiv"]))),
+        Limit(np.concatenate(puts).astype(np.bool_), link),
+        Limit(np.concatenate(last).astype(np.bool_), max(link, work.cores["aiv"] - summing)),
+        Limit(np.concatenate(sums).astype(np.bool_), summing, True),
     ]
 
 

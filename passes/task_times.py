@@ -37,6 +37,8 @@ CUBE_MACS = 16**3
 """Multiply-accumulates of a matrix core in a cycle."""
 ELEMENT_BYTES = 2
 """Operands and results of matrix tasks are of 16 bits."""
+ROUTE_READS = 6
+"""Words of the route that a put reads from memory to find its rows."""
 FLOAT_BYTES = 4
 """Vector kernels compute in float."""
 
@@ -70,6 +72,8 @@ def task_times(family: TasksOp, work: Work) -> TaskTimes:
         row = ELEMENT_BYTES * max(region_columns(r, work.buffers[r.buffer]) for r in regions)
         move += cost.bytes_moved / row * rates.dma_gm_to_ub_start / rates.clock_frequency
         core = rows * max(compute, move) + alone
+        if family.route is not None and family.target_peer is not None:
+            core += ROUTE_READS * rates.latency_poll
     link = np.zeros(family.task_count)
     peer = family.target_peer
     if peer is not None:

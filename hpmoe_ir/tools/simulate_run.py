@@ -27,6 +27,7 @@ from hpmoe_ir.source import make_context
 from hpmoe_ir.timing import RankIntegers, Stages, Timeline, ids_of, simulate
 from hpmoe_ir.tools.command_line import changed
 from hpmoe_ir.tools.layer_options import (
+    choose_schedule,
     graph_of,
     named_passes,
     pipeline_of,
@@ -162,10 +163,12 @@ class SimulateRun:
                 self.progress.note(f"{name} was changed since it was compiled")
         else:
             self._step(f"schedule {schedule}" if schedule else "compiling")
+            graph = graph_of(self.ctx, args)
+            self.lines += choose_schedule(args, self.ctx, graph, self.progress)
             pipeline = pipeline_of(args)
             compiled = compile_module(
                 self.ctx,
-                graph_of(self.ctx, args),
+                graph,
                 pipeline.lowering,
                 self.progress,
                 backward=pipeline.backward,

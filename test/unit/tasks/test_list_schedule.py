@@ -11,7 +11,7 @@ from xdsl.ir.affine import AffineExpr
 from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.tile import DependenceOp, TasksOp
 from hpmoe_ir.machine import load_machine
-from hpmoe_ir.passes.list_schedule import Times, list_schedule
+from hpmoe_ir.passes.list_schedule import Limit, Times, list_schedule
 from hpmoe_ir.passes.order_list import ways_to_the_end
 from hpmoe_ir.passes.order_policy import Work
 from hpmoe_ir.passes.task_graph import task_graph
@@ -80,6 +80,30 @@ def test_puts_share_the_link():
     times = Times(np.array([1.0, 1.0, 9.0, 1.0]), np.array([4.0, 4.0, 0.0, 0.0]))
     order = list_schedule(work, graph, times, np.array([1, 0, 0, 1]))
     assert np.concatenate(order.keys)[:, 0].tolist() == [1, 0, 3, 2]
+
+
+def test_tasks_under_a_limit_are_held_and_others_go_on():
+    """One task of the first family at a time, though two cores are free for them."""
+    a, b = family("limited", 3), family("free", 3)
+    work = work_of([a, b], [], 2)
+    graph = task_graph([a, b], [], 1)
+    limited = np.array([True] * 3 + [False] * 3)
+    times, first = Times(np.ones(6), np.zeros(6)), np.arange(6)
+    free = list_schedule(work, graph, times, first)
+    assert np.argsort(np.concatenate(free.keys)[:, 0]).tolist() == [0, 1, 2, 3, 4, 5]
+    held = list_schedule(work, graph, times, first, [Limit(limited, 1)])
+    assert np.argsort(np.concatenate(held.keys)[:, 0]).tolist() == [0, 3, 1, 4, 2, 5]
+
+
+def test_tasks_that_are_set_apart_have_the_last_cores():
+    a, b = family("apart", 4), family("others", 4)
+    work = work_of([a, b], [], 4)
+    graph = task_graph([a, b], [], 1)
+    limit = Limit(np.array([True] * 4 + [False] * 4), 2, apart=True)
+    order = list_schedule(work, graph, Times(np.ones(8), np.zeros(8)), np.arange(8), [limit])
+    assert order.cores is not None
+    assert set(order.cores[0].tolist()) == {2, 3}
+    assert set(order.cores[1].tolist()) == {0, 1}
 
 
 @pytest.mark.parametrize("rotated", [True, False])
