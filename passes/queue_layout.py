@@ -9,7 +9,6 @@ from hpmoe_ir.dialects.queue import EventOp, ProgramOp, events_of, orders_of
 from hpmoe_ir.dialects.tile import buffer_bytes, buffers_of, families_of
 from hpmoe_ir.machine import Machine, load_machine
 from hpmoe_ir.passes.queue_tasks import QueueTasks
-from hpmoe_ir.passes.task_uses import Use
 
 
 def check_layout(program: ProgramOp) -> None:
@@ -101,93 +100,3 @@ def check_thresholds(tasks: QueueTasks) -> None:
         op,
         f"verify-queues: {tasks.event_text(event)} has threshold {threshold}, {text}: {result}",
     )
-
-
-def check_written(tasks: QueueTasks, uses_by_buffer: dict[str, list[Use]]) -> None:
-    """What a task reads has been written by families before it, in the same launch.
-
-    Inputs are the caller's. Looked at axis by axis: experts, source ranks, chunks, columns.
-    Raises RefusedError naming the task, the region and what is missing.
-    """
-    buffers = buffers_of(tasks.program)
-    for name, uses in uses_by_buffer.items():
-        if buffers[name].space.data in ("input", "inout"):
-            continue
-        for i, use in enumerate(uses):
-            if use.writes:
-                continue
-            writers = [w for w in uses[:i] if w.writes and w.family is not use.family]
-            if not writers:
-                refuse(
-                    use.family,
-                    f"verify-queues: @{use.family.sym_name.data} reads @{use.region.buffer}, and "
-                    "no family before it writes that buffer in the launch",
-                )
-            _check_covered(tasks, use, writers)
-
-
-def _check_covered(tasks: QueueTasks, use: Use, writers: list[Use]) -> None:
-    owners = {int(o) for w in writers for o in np.unique(w.owner)}
-    for owner in np.unique(use.owner):
-        if int(owner) not in owners:
-            at = int(np.flatnonzero(use.owner == owner)[0])
-            refuse(
-                use.family,
-                f"verify-queues: {tasks.task_text(int(use.tasks[at]))} reads "
-                f"@{use.region.buffer}, and no task writes it on that rank",
-            )
-    names = {n for w in writers for n in w.axes}
-    for name in sorted(names):
-        mine = use.axes.get(name)
-        parts = [w.axes.get(name) for w in writers]
-        if None in parts or len({p.cut for p in parts if p}) > 1:
-            continue
-        if mine is not None and any(p.cut != mine.cut for p in parts if p):
-            # Rows cut in another way: what is read may have a row of every part.
-            mine = None
-        written = np.zeros((tasks.ranks, sum(len(p.spans) for p in parts if p)), dtype=bool)
-        spans = np.concatenate([p.spans for p in parts if p])
-        base = 0
-        for writer, part in zip(writers, parts, strict=True):
-            if part is not None:
-                written[writer.owner, base + part.which] = True
-                base += len(part.spans)
-        whole = np.array([[0, max(p.extent for p in parts if p)]])
-        wanted = whole if mine is None else mine.spans
-        which = np.zeros(len(use.tasks), dtype=np.int64) if mine is None else mine.which
-        none = len(use.tasks)
-        first = np.full((tasks.ranks, len(wanted)), none)
-        np.minimum.at(first, (use.owner, which), np.arange(none))
-        seen: set[tuple[bytes, bytes]] = set()
-        for owner in range(tasks.ranks):
-            # Ranks are mostly alike: each case once.
-            key = (written[owner].tobytes(), (first[owner] == none).tobytes())
-            if key in seen:
-                continue
-            seen.add(key)
-            here = np.unique(spans[written[owner]], axis=0).tolist()
-            for number in np.flatnonzero(first[owner] < none):
-                missing = _gap(here, *wanted[number].tolist())
-                if missing is not None:
-                    task = int(use.tasks[first[owner, number]])
-                    refuse(
-                        use.family,
-                        f"verify-queues: {tasks.task_text(task)} reads "
-                        f"{use.text(task, tasks)}, of which no task writes "
-                        f"{_axis_text(name)} {missing}",
-                    )
-
-
-def _gap(spans: list[list[int]], low: int, high: int) -> int | None:
-    """The first index of [low, high) that no span covers; spans ascend."""
-    for begin, end in spans:
-        if begin > low:
-            break
-        low = max(low, end)
-    return low if low < high else None
-
-
-def _axis_text(name: str) -> str:
-    if name.startswith("dim"):
-        return f"dimension {name[3:]}, index"
-    return {"source": "source rank", "chunk": "chunk"}.get(name, name)

@@ -11,7 +11,7 @@ from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.dialects.tile import BufferOp, buffer_bytes, buffers_of
 from hpmoe_ir.passes.queue_order_proof import OrderProof
-from hpmoe_ir.passes.queue_run import has_rank, rank_bits, told_ranks
+from hpmoe_ir.passes.queue_run import RankSets, has_rank, rank_bits, told_ranks
 from hpmoe_ir.passes.queue_tasks import NONE, QueueTasks
 from hpmoe_ir.passes.task_uses import Meeting, Use, conflicts, meeting
 
@@ -73,7 +73,7 @@ def _unknown_groups(proof: OrderProof, met: Meeting) -> IntArray:
         pairs = np.unique(np.stack([met.first_group[here], events[here]], axis=1), axis=0)
         for group, event in _in_chunks(pairs, sizes):
             times = sizes[group]
-            within = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
+            within = np.arange(int(times.sum())) - np.repeat(np.cumsum(times) - times, times)
             b = met.second.tasks[order[np.repeat(starts[group], times) + within]]
             known = proof.knows(b, np.repeat(event, times))
             unknown[np.repeat(group, times)[~known]] = True
@@ -198,7 +198,7 @@ def check_launches(proof: OrderProof, uses: dict[str, list[Use]]) -> None:
     _check_counts(proof, told)
 
 
-def _check_overwrites(proof: OrderProof, uses: dict[str, list[Use]], told: IntArray) -> None:
+def _check_overwrites(proof: OrderProof, uses: dict[str, list[Use]], told: RankSets) -> None:
     tasks = proof.tasks
     buffers = buffers_of(tasks.program)
     for name, on_buffer in uses.items():
@@ -214,7 +214,7 @@ def _check_overwrites(proof: OrderProof, uses: dict[str, list[Use]], told: IntAr
                 _check_overwrite(proof, told, meeting(earlier, later, whole=True), 1)
 
 
-def _check_overwrite(proof: OrderProof, told: IntArray, met: Meeting, copies: int) -> None:
+def _check_overwrite(proof: OrderProof, told: RankSets, met: Meeting, copies: int) -> None:
     tasks = proof.tasks
     heard = proof.run.heard
     if copies == 2:
@@ -249,7 +249,7 @@ def _check_overwrite(proof: OrderProof, told: IntArray, met: Meeting, copies: in
     )
 
 
-def _check_counts(proof: OrderProof, told: IntArray) -> None:
+def _check_counts(proof: OrderProof, told: RankSets) -> None:
     tasks = proof.tasks
     task, column = np.nonzero(tasks.signals != NONE)
     event = tasks.signals[task, column]

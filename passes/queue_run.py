@@ -8,11 +8,18 @@ counters only grow, so a task that can run in one order of events can run in all
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.passes.queue_tasks import NONE, QueueTasks
+
+RankSets: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
+"""[n, words] sets of ranks, a bit for each."""
+
+Places: TypeAlias = np.ndarray[Any, np.dtype[np.uint16 | np.uint32]]
+"""Places in queues."""
 
 
 @dataclass(frozen=True)
@@ -20,10 +27,10 @@ class QueueRun:
     """What holds at each task, in every execution."""
 
     tasks: QueueTasks
-    ended: IntArray
+    ended: Places
     """[N, C] for each core of the task's own rank, how many tasks of its queue have ended before
     the task starts, by chains of queues and events within the rank."""
-    heard: IntArray
+    heard: RankSets
     """[N, words] bit r: a task of rank r, in this launch, has ended before the task starts."""
     rounds: list[IntArray]
     """The tasks of each round."""
@@ -41,7 +48,7 @@ def bit_words(ranks: int) -> int:
     return -(-ranks // 64)
 
 
-def rank_bits(tasks: QueueTasks, numbers: IntArray) -> IntArray:
+def rank_bits(tasks: QueueTasks, numbers: IntArray) -> RankSets:
     """[n, words] the set that holds each task's own rank."""
     rank = numbers // tasks.per_rank
     bits = np.zeros((numbers.size, bit_words(tasks.ranks)), dtype=np.uint64)
@@ -49,7 +56,7 @@ def rank_bits(tasks: QueueTasks, numbers: IntArray) -> IntArray:
     return bits
 
 
-def has_rank(sets: IntArray, rank: IntArray) -> IntArray:
+def has_rank(sets: RankSets, rank: IntArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """[n] whether each set ([n, words]) holds the rank at its place."""
     word = sets[np.arange(rank.size), rank // 64]
     return (word >> (rank % 64).astype(np.uint64)) & np.uint64(1) != 0
@@ -96,7 +103,7 @@ def run_queues(tasks: QueueTasks) -> QueueRun:
     return QueueRun(tasks, ended, heard, rounds, heads)
 
 
-def told_ranks(run: QueueRun) -> IntArray:
+def told_ranks(run: QueueRun) -> RankSets:
     """[N, words] bit r: a task of rank r starts, in this launch, only after the task has ended."""
     tasks = run.tasks
     told = np.zeros_like(run.heard)
@@ -117,7 +124,7 @@ def told_ranks(run: QueueRun) -> IntArray:
     return told
 
 
-def _merge(merge: np.ufunc, into: IntArray, at: IntArray, rows: IntArray) -> None:
+def _merge(merge: np.ufunc, into: RankSets | Places, at: IntArray, rows: RankSets | Places) -> None:
     """`into[at[i]] = merge(into[at[i]], rows[i])` for all i, where values of `at` may repeat."""
     if not at.size:
         return

@@ -13,7 +13,8 @@ from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.queue import ProgramOp, orders_of
 from hpmoe_ir.dialects.tile import TasksOp, families_of
 from hpmoe_ir.passes.level import programs_at
-from hpmoe_ir.passes.queue_layout import check_layout, check_thresholds, check_written
+from hpmoe_ir.passes.queue_coverage import check_written
+from hpmoe_ir.passes.queue_layout import check_layout, check_thresholds
 from hpmoe_ir.passes.queue_order_proof import OrderProof
 from hpmoe_ir.passes.queue_races import check_launches, check_order
 from hpmoe_ir.passes.queue_run import QueueRun, run_queues, waiting_cycle

@@ -323,7 +323,7 @@ queue.program @p ranks 2 machine "ascend-a3" {
     kernel "count_tokens"
     reads @in[p, :]
     writes @w on 0 [rank, :]
-  // CHECK-NEXT: verify-queues-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @use (0) on rank 1 reads @w, and no task writes it on that rank
+  // CHECK-NEXT: verify-queues-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @use (0) on rank 1 reads @w[0, :], and no task writes it on that rank
   tile.tasks @use (s) in (2) on aiv
     kernel "count_tokens"
     reads @w[s, :]
@@ -610,6 +610,31 @@ queue.program @p ranks 1 machine "ascend-a3" {
   }
   queue.order aiv {
     [@first[0], @second[0, 1, 2]],
+    [] times 47
+  }
+}
+
+// -----
+
+// All rows and all columns, but not all of both.
+queue.program @p ranks 1 machine "ascend-a3" {
+  tile.buffer @in input : !tile.buffer<2x8xi32>
+  tile.buffer @b workspace : !tile.buffer<2x8xi32>
+  tile.buffer @out output : !tile.buffer<2x8xi32>
+  tile.tasks @first (i) in (2) on aiv
+    kernel "count_tokens"
+    reads @in[i, :]
+    writes @b[i, block(i by 4)]
+  // CHECK-NEXT: verify-queues-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @second () on rank 0 reads @b[:, :], of which no task writes dimension 1, index 4 of dimension 0, index 0
+  tile.tasks @second () in () on aiv
+    kernel "count_tokens"
+    reads @b[:, :]
+    writes @out[:, :]
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aiv {
+    [@first[0, 1], @second[0]],
     [] times 47
   }
 }
