@@ -226,9 +226,13 @@ def test_stages_that_do_not_fit_are_refused(skewed: Built):
         skewed.simulate(stages=Stages(back, COMMUNICATES[:-1]))
 
 
-def test_one_rank_stands_for_all_where_all_do_the_same():
+# With 8 experts a row of counts is as short as a signal, and is none.
+@pytest.mark.parametrize("experts", [64, 8])
+def test_one_rank_stands_for_all_where_all_do_the_same(experts: int):
     """Rank 0 alone, with mirrored peers, takes as long as with real ones."""
-    config = preset_layer("deepseek-v3-tiny").with_sizes(ranks=4, tokens=1024, hidden=1024)
+    config = preset_layer("deepseek-v3-tiny").with_sizes(
+        ranks=4, tokens=1024, hidden=1024, experts=experts
+    )
     kernel = compile_module(make_context(), layer_module(config), LowerMoePass()).forward
     executable = build_program(kernel.program, kernel.source)
     routing = generate_routing(parse_routing("balanced"), config, [1024] * 4, 0)

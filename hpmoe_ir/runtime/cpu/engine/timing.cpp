@@ -80,6 +80,12 @@ int CounterAt(const Core& core, uint64_t addr) {
   return index < timing_job.counter_count ? static_cast<int>(index) : -1;
 }
 
+bool MayBeCounter(const Region& region, uint64_t addr) {
+  if (timing_job.counter_count == 0 || region.name != timing_job.counters) return true;
+  const uint64_t begin = region.begin + timing_job.first_counter;
+  return addr >= begin && (addr - begin) / timing_job.counter_pitch < timing_job.counter_count;
+}
+
 uint64_t CounterAddress(const Core& core, uint64_t index) {
   return FirstCounter(core.rank) + index * timing_job.counter_pitch;
 }

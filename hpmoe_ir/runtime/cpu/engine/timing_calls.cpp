@@ -202,9 +202,9 @@ void SignalFrom(Core& core, uint64_t addr, const uint8_t* data, uint32_t bytes, 
 bool Out(const GlobalRef& dst, const LocalRef& src, const Blocks& blocks, DType type) {
   Core& core = Current();
   if (IsInteger(type) && blocks.count == 1 && blocks.bytes <= kSignalBytes && blocks.bytes != 0) {
-    const Region* region =
-        FindRegion(timing_job.mirror ? TheState().recorder.AtHome(dst.addr) : dst.addr);
-    if (region != nullptr && region->symmetric) {
+    const uint64_t home = timing_job.mirror ? TheState().recorder.AtHome(dst.addr) : dst.addr;
+    const Region* region = FindRegion(home);
+    if (region != nullptr && region->symmetric && MayBeCounter(*region, home)) {
       SignalFrom(core, dst.addr, LocalData(core, src), blocks.bytes, core.atomic, type);
       return false;
     }

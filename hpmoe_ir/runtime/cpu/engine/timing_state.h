@@ -78,6 +78,9 @@ void WakeWatchers(uint64_t begin, uint64_t end);
 void SleepUntilWritten(Core& core, uint64_t addr);
 // Index of a counter of the core's rank; -1 where the address is none.
 int CounterAt(const Core& core, uint64_t addr);
+// Whether a short store to symmetric memory may be a signal: rows of counts are as short where a
+// layer has few experts. Where no counters are named, any may be.
+bool MayBeCounter(const Region& region, uint64_t addr);
 uint64_t CounterAddress(const Core& core, uint64_t index);
 
 // Stages.
