@@ -24,6 +24,7 @@ from hpmoe_ir.graph_layer import graph_layer
 from hpmoe_ir.layer import LayerConfig
 from hpmoe_ir.machine import Machine
 from hpmoe_ir.mirrored import simulate_mirrored
+from hpmoe_ir.passes.convert_comm_to_tile import MIN_TOKENS
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.tile_sizes import largest_matmul_tile
 from hpmoe_ir.routing import generate_routing, parse_routing
@@ -83,24 +84,28 @@ def auto_candidates(layer: Layer) -> list[str]:
     """The pipelines that `auto` tries, the same for the same sizes and machine.
 
     The default, and `overlap` with the numbers that follow from the sizes: source groups so large
-    that a part has the rows of a matrix tile, and twice as large; blocks of a quarter and of about
-    a seventh of the columns on the way back; an eighth or a sixth of the experts cut finely at the
-    end, or none.
+    that a part has the rows of a matrix tile, and twice as large; a quarter or a third of the
+    columns to a block on the way back; an eighth or a sixth of the experts cut finely at the end,
+    or none. One vector core is left out of the tokens' parts: it builds the route meanwhile.
     """
-    config, tile = layer.config, largest_matmul_tile(layer.machine)
+    config, machine = layer.config, layer.machine
+    tile = largest_matmul_tile(machine)
     groups = fitting_groups(config, tile.m)
-    quarter, seventh = (_columns(config.hidden, parts, tile.n) for parts in (4, 7))
+    quarter, third = _columns(config.hidden, 4, tile.n), _columns(config.hidden, 3, tile.n)
     some, more = max(1, config.local_experts // 8), max(1, -(-config.local_experts // 6))
     choices = [
         (groups[0], quarter, 0),
         (groups[0], quarter, some),
         (groups[0], quarter, more),
-        (groups[0], seventh, some),
+        (groups[0], third, some),
         (groups[-1], quarter, some),
     ]
+    chunks = ""
+    if config.tokens >= MIN_TOKENS * machine.aiv_cores > MIN_TOKENS:
+        chunks = f" token-chunks={machine.aiv_cores - 1}"
     texts = [
-        f"lower-moe{{policy=overlap rotate-sources=true source-groups={g} return-cols={cols} "
-        f"last-experts={last}}}"
+        f"lower-moe{{policy=overlap rotate-sources=true behind=3 source-groups={g}{chunks} "
+        f"return-cols={cols} last-experts={last}}}"
         for g, cols, last in dict.fromkeys(choices)
     ]
     return [with_machine(text, layer.machine_name) for text in ["lower-moe", *texts]]
@@ -115,9 +120,9 @@ def fitting_groups(config: LayerConfig, rows: int) -> list[int]:
 
 
 def _columns(width: int, parts: int, tile: int) -> int:
-    """Columns of about `parts` blocks, whole matrix tiles where they are wider than one."""
-    step = tile if width >= parts * tile else 16
-    return -(-width // (parts * step)) * step
+    """Columns of about `parts` blocks, whole matrix tiles where that makes as many."""
+    columns = -(-width // (parts * tile)) * tile
+    return columns if -(-width // columns) * columns == width else -(-width // (parts * 16)) * 16
 
 
 def choose(

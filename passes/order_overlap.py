@@ -33,7 +33,7 @@ from hpmoe_ir.passes.task_roles import (
     is_weight_gradient,
 )
 
-EARLY = 0.4
+EARLY = 0.5
 """Experts for each matrix core whose rows of the own rank, which need no link, are put first."""
 
 SUMMING = 2 / 3

@@ -57,8 +57,8 @@ def test_candidates_follow_from_the_sizes():
     texts = auto_candidates(replace(layer(), graph=layer_module(large)))
     assert texts[0] == "lower-moe"
     assert (
-        "lower-moe{policy=overlap rotate-sources=true source-groups=64 return-cols=1792 "
-        "last-experts=0}"
+        "lower-moe{policy=overlap rotate-sources=true behind=3 source-groups=64 token-chunks=47 "
+        "return-cols=1792 last-experts=0}"
     ) in texts
     assert len(texts) == len(set(texts))
     assert all('machine="ascend-a2"' in text for text in auto_candidates(layer("ascend-a2")))
