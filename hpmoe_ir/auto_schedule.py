@@ -34,6 +34,9 @@ from hpmoe_ir.specs import find, parse_many
 from hpmoe_ir.timing import RankIntegers, ids_of
 from hpmoe_ir.universe import PASSES
 
+GRADIENT_COLS = 1024
+"""Columns of the narrower tasks of weight gradients."""
+
 
 @dataclass(frozen=True)
 class TimedKernel:
@@ -86,7 +89,9 @@ def auto_candidates(layer: Layer) -> list[str]:
     The default, and `overlap` with the numbers that follow from the sizes: source groups so large
     that a part has the rows of a matrix tile, and twice as large; a quarter or a third of the
     columns to a block on the way back; an eighth or a sixth of the experts cut finely at the end,
-    or none. One vector core is left out of the tokens' parts: it builds the route meanwhile.
+    or none; weight gradients in wide tasks or, with the backward direction, in narrower ones, which
+    take longer alone but leave more to L2. One vector core is left out of the tokens' parts: it
+    builds the route meanwhile.
     """
     config, machine = layer.config, layer.machine
     tile = largest_matmul_tile(machine)
@@ -103,10 +108,14 @@ def auto_candidates(layer: Layer) -> list[str]:
     chunks = ""
     if config.tokens >= MIN_TOKENS * machine.aiv_cores > MIN_TOKENS:
         chunks = f" token-chunks={machine.aiv_cores - 1}"
+    cuts = [(*choice, 0) for choice in dict.fromkeys(choices)]
+    if layer.backward is not None:
+        cuts += [(*choice, GRADIENT_COLS) for choice in dict.fromkeys(choices[:2])]
     texts = [
         f"lower-moe{{policy=overlap rotate-sources=true behind=3 source-groups={g}{chunks} "
-        f"return-cols={cols} last-experts={last}}}"
-        for g, cols, last in dict.fromkeys(choices)
+        f"return-cols={cols} last-experts={last}"
+        + (f" gradient-cols={gradient}}}" if gradient else "}")
+        for g, cols, last, gradient in cuts
     ]
     return [with_machine(text, layer.machine_name) for text in ["lower-moe", *texts]]
 

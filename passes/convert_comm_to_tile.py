@@ -99,6 +99,9 @@ class ConvertCommToTilePass(ModulePass):
     """Matrix tasks that share a product, instead of task_cols."""
     task_cols: int = 0
     """Columns of a matrix task, a multiple of 16."""
+    gradient_cols: int = 0
+    """Columns of a task of a weight gradient, a multiple of 16; 0: as task_cols says. Narrow tasks
+    of one expert read the same rows at a time, so that L2 holds what they read again."""
     tile_m: int = 0
     """Rows of a matrix tile."""
     tile_n: int = 0
@@ -144,12 +147,17 @@ class ConvertCommToTilePass(ModulePass):
             ("vector_chunks", self.vector_chunks, 0, 1 << 20),
             ("matrix_shares", self.matrix_shares, 0, 1 << 20),
             ("task_cols", self.task_cols, 0, 1 << 20),
+            ("gradient_cols", self.gradient_cols, 0, 1 << 20),
         ):
             if not lowest <= value <= highest:
                 raise PassFailedException(
                     f"{self.name}: option {name}: expected {lowest} to {highest}, found {value}"
                 )
-        for name, value in (("task_cols", self.task_cols), ("return_cols", self.return_cols)):
+        for name, value in (
+            ("task_cols", self.task_cols),
+            ("gradient_cols", self.gradient_cols),
+            ("return_cols", self.return_cols),
+        ):
             if value % 16:
                 raise PassFailedException(
                     f"{self.name}: option {name}: expected a multiple of 16, found {value}"
@@ -167,6 +175,7 @@ class ConvertCommToTilePass(ModulePass):
             ("put_rows", self.put_rows, "put_chunks", self.put_chunks == 1),
             ("vector_rows", self.vector_rows, "vector_chunks", self.vector_chunks == 0),
             ("matrix_shares", self.matrix_shares, "task_cols", self.task_cols == 0),
+            ("matrix_shares", self.matrix_shares, "gradient_cols", self.gradient_cols == 0),
         ):
             if value and not default:
                 raise PassFailedException(
@@ -178,6 +187,7 @@ class ConvertCommToTilePass(ModulePass):
             put_chunks=self.put_chunks,
             token_chunks=self.token_chunks or min(machine.aiv_cores, -(-tokens // MIN_TOKENS)),
             task_cols=self.task_cols,
+            gradient_cols=self.gradient_cols,
             put_rows=self.put_rows,
             return_cols=self.return_cols,
             last_experts=self.last_experts,

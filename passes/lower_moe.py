@@ -70,6 +70,8 @@ class LowerMoePass(ModulePass):
     """`convert-comm-to-tile`: parts of a rank's tokens."""
     task_cols: int = 0
     """`convert-comm-to-tile`: columns of a matrix task."""
+    gradient_cols: int = 0
+    """`convert-comm-to-tile`: columns of a task of a weight gradient."""
     tile_m: int = 0
     """`convert-comm-to-tile`: rows of a matrix tile."""
     tile_n: int = 0
@@ -113,6 +115,7 @@ class LowerMoePass(ModulePass):
             matrix_shares=self.matrix_shares,
             token_chunks=self.token_chunks,
             task_cols=self.task_cols,
+            gradient_cols=self.gradient_cols,
             tile_m=self.tile_m,
             tile_n=self.tile_n,
             tile_k=self.tile_k,

@@ -175,8 +175,9 @@ def _gradient_blocks(
 
 def _columns(tiling: Tiling, shape: tuple[int, ...]) -> int:
     """Columns of a task: given, or as many tile widths as leave four tasks for each core."""
-    if tiling.partition.task_cols:
-        return tiling.partition.task_cols
+    given = tiling.partition.gradient_cols or tiling.partition.task_cols
+    if given:
+        return given
     tile = tiling.partition.matmul
     tiles = shape[0] * -(-shape[1] // tile.m) * -(-shape[2] // tile.n)
     return tile.n * max(1, tiles // (4 * tiling.machine.aic_cores))
