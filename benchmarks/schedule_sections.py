@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from case_tables import Table, compared, ratio, table_lines
 from timed_cases import Case, Result
 
 from hpmoe_ir.machine import SIZES, Machine
@@ -28,9 +29,6 @@ class Options:
     machine: Machine
 
 
-Table = Callable[[Callable[[Case], Result]], Iterator[str]]
-
-
 @dataclass(frozen=True)
 class Section:
     """Runs and the table that is made of them."""
@@ -40,51 +38,6 @@ class Section:
     """What was run, and what the columns mean."""
     cases: Sequence[Case]
     table: Table
-
-
-def table_lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """A markdown table."""
-    yield "| " + " | ".join(head) + " |"
-    yield "| " + " | ".join("---" for _ in head) + " |"
-    for row in rows:
-        yield "| " + " | ".join(row) + " |"
-
-
-def ratio(result: Result, serial: Result) -> str:
-    """How many times faster than `serial`, or why it is not known."""
-    if result.refused or serial.refused:
-        return "-"
-    return f"{serial.time_us / result.time_us:.3f}"
-
-
-def compared(cases: Sequence[Case], heads: Sequence[str], names: Callable[[Case], list[str]]):
-    """The runs with their serial ones, and a table that has a row for each."""
-
-    def table(of: Callable[[Case], Result]) -> Iterator[str]:
-        rows: list[list[str]] = []
-        for case in cases:
-            rows.append([*names(case), *_measures(of(case), of(case.serial), case.ranks)])
-        columns = ["us", "times serial", "over bound", "bound", "AIC", "AIV", "link", "HBM"]
-        yield from table_lines([*heads, *columns, "exposed us", "simulated"], rows)
-
-    needed = [c for case in cases for c in (case.serial, case)]
-    return list(dict.fromkeys(needed)), table
-
-
-def _measures(result: Result, serial: Result, ranks: int) -> list[str]:
-    if result.refused:
-        return [f"refused: {result.refused}", *["-"] * 9]
-    assert result.used is not None
-    used = result.used
-    return [
-        f"{result.time_us:.1f}",
-        ratio(result, serial),
-        f"{result.time_us / result.bound_us:.3f}",
-        result.bound,
-        *(f"{part * 100:.1f}%" for part in (used.aic, used.aiv, used.link, used.hbm)),
-        f"{result.exposed_us:.1f}",
-        f"{result.simulated} of {ranks}",
-    ]
 
 
 def calibration(options: Options) -> Section:
@@ -116,8 +69,8 @@ def calibration(options: Options) -> Section:
                 ]
             )
         head = ["ranks", "serial us", "communication", "vector", "matrix", "launches"]
-        changes = [f"times serial, {name}" for name in variants if name]
-        yield from table_lines([*head, "published us", "times serial", *changes], lines)
+        changes = [f"speed-up, {name}" for name in variants if name]
+        yield from table_lines([*head, "published us", "speed-up", *changes], lines)
 
     cases = [
         c
@@ -129,9 +82,9 @@ def calibration(options: Options) -> Section:
         "`serial`, in which one operator follows the other, so that each moment is on the critical "
         "path of one: an operator lasts from its first task that begins to its last that ends; "
         "communication are those that put rows or counts into other ranks' memory, vector and "
-        'matrix the others by their cores, launches is the time between operators. "Times '
-        'serial" is the time of `serial` over that of `published`: as it is, with cores that look '
-        "as often as they can, with tasks on both vector cores of each pair, and with both changes."
+        "matrix the others by their cores, launches is the time between operators. Speed-up is "
+        "the time of `serial` over that of `published`: as it is, with cores that look as often "
+        "as they can, with tasks on both vector cores of each pair, and with both changes."
     )
     return Section("Calibration", text, cases, table)
 
@@ -153,7 +106,7 @@ def schedules(options: Options) -> Section:
         found, ["direction", "ranks", "schedule"], lambda c: [c.direction, str(c.ranks), c.schedule]
     )
     text = (
-        'Balanced routing. "Times serial" is the time of `serial` over that of the schedule, '
+        "Balanced routing. Speed-up is the time of `serial` over that of the schedule, "
         '"over bound" the time over the largest bound; the other columns are those of '
         "`hpmoe simulate` (timing.md)."
     )

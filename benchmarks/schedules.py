@@ -17,11 +17,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from schedule_sections import SECTIONS, Options, Section
-from timed_cases import SEED, Case, Runs
+from timed_cases import SEED, Case, Runs, source_digest
 
 from hpmoe_ir.diagnostics import InputError
+from hpmoe_ir.execution import ExecutionError
 from hpmoe_ir.layer import LayerConfig, LayerError
 from hpmoe_ir.machine import MachineError
+from hpmoe_ir.runtime.cpu_model import DeviceFault
 from hpmoe_ir.schedules import DEFAULT_MACHINE, SCHEDULE_NAMES
 from hpmoe_ir.tools.layer_options import several
 from hpmoe_ir.tools.progress import Progress
@@ -54,7 +56,8 @@ def page_lines(args: argparse.Namespace, runs: Runs, sections: Sequence[Section]
     """The whole page."""
     lines = [
         f"{args.date}, machine `{runs.machine.name}`, SHA-256 of its description "
-        f"`{runs.machine.digest}`, seed {SEED} of the routings.",
+        f"`{runs.machine.digest}`, of the package's sources `{source_digest()}`, seed {SEED} of "
+        "the routings.",
         "",
         f"Layer: {_layer(runs.layer(args.preset, args.ranks[0]))}.",
     ]
@@ -111,7 +114,7 @@ def main() -> None:
         sections = [SECTIONS[name](options) for name in args.section or SECTIONS]
         timed(runs, sections)
         lines = page_lines(args, runs, sections)
-    except (InputError, LayerError, MachineError, ValueError) as e:
+    except (InputError, LayerError, MachineError, ValueError, ExecutionError, DeviceFault) as e:
         sys.exit(f"error: {e}")
     print("\n".join(lines))
 

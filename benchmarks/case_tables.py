@@ -1,0 +1,57 @@
+"""Markdown tables of timed runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from timed_cases import Case, Result
+
+Table = Callable[[Callable[[Case], Result]], Iterator[str]]
+"""Makes the lines of a table, given where results are found."""
+
+
+def table_lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """A markdown table."""
+    yield "| " + " | ".join(head) + " |"
+    yield "| " + " | ".join("---" for _ in head) + " |"
+    for row in rows:
+        yield "| " + " | ".join(row) + " |"
+
+
+def ratio(result: Result, serial: Result) -> str:
+    """How many times faster than `serial`, or why it is not known."""
+    if result.refused or serial.refused:
+        return "-"
+    return f"{serial.time_us / result.time_us:.3f}"
+
+
+def compared(
+    cases: Sequence[Case], heads: Sequence[str], names: Callable[[Case], list[str]]
+) -> tuple[list[Case], Table]:
+    """The runs with their serial ones, and a table that has a row for each."""
+
+    def table(of: Callable[[Case], Result]) -> Iterator[str]:
+        rows: list[list[str]] = []
+        for case in cases:
+            rows.append([*names(case), *_measures(of(case), of(case.serial), case.ranks)])
+        columns = ["us", "speed-up", "over bound", "bound", "AIC", "AIV", "link", "HBM"]
+        yield from table_lines([*heads, *columns, "exposed us", "simulated"], rows)
+
+    needed = [c for case in cases for c in (case.serial, case)]
+    return list(dict.fromkeys(needed)), table
+
+
+def _measures(result: Result, serial: Result, ranks: int) -> list[str]:
+    if result.refused:
+        return [f"refused: {result.refused}", *["-"] * 9]
+    assert result.used is not None
+    used = result.used
+    return [
+        f"{result.time_us:.1f}",
+        ratio(result, serial),
+        f"{result.time_us / result.bound_us:.3f}",
+        result.bound,
+        *(f"{part * 100:.1f}%" for part in (used.aic, used.aiv, used.link, used.hbm)),
+        f"{result.exposed_us:.1f}",
+        f"{result.simulated} of {ranks}",
+    ]
