@@ -5,7 +5,8 @@
 
 Prints markdown: for each section what was run, and a table. Each timed run is kept in a file: when
 the command is stopped and called again, it goes on where it was, unless the package has changed.
-All sections on 8, 16, 32 and 64 ranks take an hour or more; sections, ranks and schedules can be chosen.
+All sections on 8, 16, 32 and 64 ranks take an hour or more; sections, ranks and schedules can be
+chosen.
 The same options give the same bytes, but for the section `cost`, which measures seconds.
 """
 
