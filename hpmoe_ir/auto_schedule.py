@@ -31,7 +31,7 @@ from hpmoe_ir.routing import generate_routing, parse_routing
 from hpmoe_ir.runtime.cpu_model import DeviceFault
 from hpmoe_ir.schedules import with_machine
 from hpmoe_ir.specs import find, parse_many
-from hpmoe_ir.timing import RankIntegers, ids_of
+from hpmoe_ir.timing import RankIntegers, ids_of, simulate
 from hpmoe_ir.universe import PASSES
 
 GRADIENT_COLS = 1024
@@ -76,6 +76,8 @@ class Layer:
     machine: Machine
     machine_name: str
     """Name or file by which passes find the machine."""
+    routing: str = "balanced"
+    """The routing that is timed, as `parse_routing` takes it; others than balanced on all ranks."""
 
     @property
     def config(self) -> LayerConfig:
@@ -91,7 +93,7 @@ def auto_candidates(layer: Layer) -> list[str]:
     columns to a block on the way back; an eighth or a sixth of the experts cut finely at the end,
     or none; weight gradients in wide tasks or, with the backward direction, in narrower ones, which
     take longer alone but leave more to L2. One vector core is left out of the tokens' parts: it
-    builds the route meanwhile.
+    builds the route meanwhile. At last, products that all matrix cores share, for uneven routing.
     """
     config, machine = layer.config, layer.machine
     tile = largest_matmul_tile(machine)
@@ -117,6 +119,11 @@ def auto_candidates(layer: Layer) -> list[str]:
         + (f" gradient-cols={gradient}}}" if gradient else "}")
         for g, cols, last, gradient in cuts
     ]
+    # However many rows come: all matrix cores share each expert's product.
+    texts.append(
+        f"lower-moe{{policy=overlap rotate-sources=true behind=3 source-groups=1{chunks} "
+        f"return-cols={quarter} matrix-shares={machine.aic_cores}}}"
+    )
     return [with_machine(text, layer.machine_name) for text in ["lower-moe", *texts]]
 
 
@@ -166,9 +173,15 @@ def evaluate(layer: Layer, passes: str) -> Candidate:
 
 def _timed(layer: Layer, kernel: CompiledKernel) -> TimedKernel:
     executable: Path = build_program(kernel.program, kernel.source)
-    name = ids_of(kernel.program)
-    ranks = [RankIntegers({name: ids}, len(ids)) for ids in same_from_each_rank(layer.config)]
-    timeline = simulate_mirrored(kernel.program, executable, kernel.table, ranks, layer.machine)
+    name, config = ids_of(kernel.program), layer.config
+    if layer.routing == "balanced":
+        ids, run = same_from_each_rank(config), simulate_mirrored
+    else:
+        counts = [config.tokens] * config.ranks
+        routing = generate_routing(parse_routing(layer.routing), config, counts, 0)
+        ids, run = [part.ids for part in routing], simulate
+    ranks = [RankIntegers({name: part}, len(part)) for part in ids]
+    timeline = run(kernel.program, executable, kernel.table, ranks, layer.machine)
     return TimedKernel(timeline.time_us, bounds(timeline, ranks))
 
 

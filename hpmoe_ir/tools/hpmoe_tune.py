@@ -8,6 +8,7 @@ from pathlib import Path
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.tools.layer_options import (
     DIRECTIONS,
+    add_schedule_routing,
     add_size_options,
     graph_of,
     layer_to_schedule,
@@ -38,6 +39,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--recompute", default="", metavar="swiglu,up,dispatch", help="as for hpmoe compile"
     )
+    add_schedule_routing(parser)
     add_size_options(parser)
     parser.set_defaults(run=run)
 

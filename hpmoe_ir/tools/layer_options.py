@@ -21,6 +21,7 @@ from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.layer import LayerConfig, LayerError
 from hpmoe_ir.machine import MachineError, load_machine
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
+from hpmoe_ir.routing import RoutingError, parse_routing
 from hpmoe_ir.schedules import (
     AUTO_SCHEDULE,
     DEFAULT_MACHINE,
@@ -89,6 +90,7 @@ def add_pipeline_option(parser: argparse.ArgumentParser, several: bool = False) 
         default="forward",
         help="forward; backward, the gradients; or both",
     )
+    add_schedule_routing(parser)
     parser.add_argument(
         "--recompute",
         default="",
@@ -103,6 +105,16 @@ def several(option: str, text: str) -> list[str]:
     if not all(names):
         raise InputError(f"--{option}: expected names separated by commas, found '{text}'")
     return names
+
+
+def add_schedule_routing(parser: argparse.ArgumentParser) -> None:
+    """The routing for which a schedule is searched."""
+    parser.add_argument(
+        "--schedule-for",
+        default="balanced",
+        metavar="balanced|uniform|zipf:S|one-expert|FILE.npz",
+        help="the routing under which candidates of a search are timed; without it balanced",
+    )
 
 
 def token_counts(args: argparse.Namespace) -> list[int] | None:
@@ -222,7 +234,7 @@ def choose_schedule(
     if layer.backward is not None:
         args.recompute, args.passes = "", f"{layer.backward.pipeline_pass_spec()},{args.passes}"
     return [
-        f"{'schedule':<9} auto, balanced routing: {candidates[0].passes}",
+        f"{'schedule':<9} auto, {layer.routing} routing: {candidates[0].passes}",
         *candidate_lines(candidates),
     ]
 
@@ -241,7 +253,11 @@ def layer_to_schedule(args: argparse.Namespace, ctx: Context, graph: ModuleOp) -
         machine = load_machine(name)
     except MachineError as e:
         raise InputError(f"--machine: {e}") from e
-    return Layer(ctx, graph, backward, machine, name)
+    try:
+        parse_routing(args.schedule_for)
+    except RoutingError as e:
+        raise InputError(f"--schedule-for: {e}") from e
+    return Layer(ctx, graph, backward, machine, name, args.schedule_for)
 
 
 def _recompute(args: argparse.Namespace) -> tuple[str, ...]:

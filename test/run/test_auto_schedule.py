@@ -71,3 +71,11 @@ def test_the_routing_looks_the_same_from_each_rank():
     for rank, found in enumerate(counts):
         assert (np.roll(found, -rank * config.local_experts) == counts[0]).all()
     assert all(len(set(row)) == config.top_k for row in ids[3])
+
+
+def test_another_routing_is_timed_on_all_ranks():
+    """All rows to one rank's experts: it is slower than balanced, and its bound is larger."""
+    balanced = evaluate(layer(), "lower-moe").kernels[0]
+    uneven = evaluate(replace(layer(), routing="one-expert"), "lower-moe").kernels[0]
+    assert uneven.bounds.matrix_us > 1.5 * balanced.bounds.matrix_us
+    assert uneven.time_us >= uneven.bounds.bound_us
