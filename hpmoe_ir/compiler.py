@@ -252,7 +252,7 @@ def read_compiled(ctx: Context, directory: Path) -> tuple[Compiled, list[str]]:
             f"expected a directory written by hpmoe compile: {e.strerror}",
             str(directory / MANIFEST_FILE),
         ) from e
-    except (ValueError, KeyError, TypeError) as e:
+    except (ValueError, KeyError, TypeError, RecursionError) as e:
         raise InputError(
             f"expected the manifest of a compiled layer: {one_line(str(e))}",
             str(directory / MANIFEST_FILE),

@@ -206,3 +206,19 @@ def test_sizes_that_would_change_nothing(
     assert refused(capsys, "run", graph, "--dtype", "f16").endswith(f"--dtype: {in_types}")
     assert refused(capsys, "run", layer, "--ranks", "4").endswith(f"--ranks: {compiled}")
     assert refused(capsys, "run", layer, "-p", "lower-moe{ahead=1}").endswith(compiled)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "Expecting property name"),
+        ("[" * 100_000, "maximum recursion depth exceeded"),
+        ('{"files": {}}', "'pipeline'"),
+    ],
+)
+def test_a_damaged_manifest(
+    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "manifest.json").write_text(text)
+    found = refused(capsys, "run", str(tmp_path))
+    assert f"error: expected the manifest of a compiled layer: {message}" in found

@@ -318,7 +318,8 @@ def routing(seeds: Seeds, rng: Random) -> Case:
                 shape = rng.choice(((-1,), (1, -1), (2, 6), (3, 4), (12, 1), (1, 1, 12), (6, 2, 1)))
                 arrays[key] = array.reshape(shape)
             case 4:
-                arrays[key] = array[: rng.randrange(7), : rng.randrange(3)]
+                rows, columns = rng.randrange(7), rng.randrange(3)
+                arrays[key] = array[:rows, :columns] if array.ndim == 2 else array[:rows]
             case 5 | 6:
                 copy = array.copy().reshape(-1)
                 number = rng.choice((-1, 0, 1, 4, 99, 2**31 - 1, np.nan, np.inf, -0.0))
