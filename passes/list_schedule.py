@@ -103,7 +103,7 @@ class _Simulation:
         limit = np.zeros(graph.task_count, dtype=np.int64)
         for number, found in enumerate(limits, 1):
             limit[found.tasks] = number
-        self.limit = limit.tolist()
+        self.limit: list[int] = limit.tolist()
         self.apart = [False, *(found.apart for found in limits)]
         self.left = [graph.task_count, *(found.most for found in limits)]
         self.held: dict[str, list[list[tuple[int, int]]]] = {
@@ -115,7 +115,11 @@ class _Simulation:
         self.remote_delay = work.machine.rates.latency_remote_signal
         self.local_delay = work.machine.rates.latency_signal
         self._link_events()
-        apart = {self.kind[np.argmax(l.tasks)]: l.most for l in limits if l.apart and l.tasks.any()}
+        apart: dict[str, int] = {
+            self.kind[int(np.argmax(found.tasks))]: found.most
+            for found in limits
+            if found.apart and found.tasks.any()
+        }
         self.free = {kind: _Cores(n, apart.get(kind, 0)) for kind, n in work.cores.items()}
         self.ready: dict[str, list[tuple[int, int]]] = {kind: [] for kind in work.cores}
         self.taken = np.full(graph.task_count, -1, dtype=np.int64)

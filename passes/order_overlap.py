@@ -17,7 +17,7 @@ import numpy as np
 from hpmoe_ir.dialects.index import IntArray, dims_used, evaluate_index
 from hpmoe_ir.dialects.region import Block
 from hpmoe_ir.dialects.tile import TasksOp
-from hpmoe_ir.passes.list_schedule import Limit, Times, list_schedule
+from hpmoe_ir.passes.list_schedule import BoolArray, Limit, Times, list_schedule
 from hpmoe_ir.passes.order_arrival import source_group_dim
 from hpmoe_ir.passes.order_depth_first import depth_first
 from hpmoe_ir.passes.order_list import priorities
@@ -131,9 +131,9 @@ def _limits(work: Work, segments: list[Segment], ending: set[int]) -> list[Limit
     The last puts are short and come in bursts: more cores than fill the link take them.
     """
     rates = work.machine.rates
-    puts: list[IntArray] = []
-    last: list[IntArray] = []
-    sums: list[IntArray] = []
+    puts: list[BoolArray] = []
+    last: list[BoolArray] = []
+    sums: list[BoolArray] = []
     for i, (family, segment) in enumerate(zip(work.families, segments, strict=True)):
         column = _column(family)
         put = np.full(family.task_count, is_put(family) and segment is Segment.LAYER)
@@ -143,9 +143,9 @@ def _limits(work: Work, segments: list[Segment], ending: set[int]) -> list[Limit
     link = int(np.ceil(rates.shared_bandwidth_link_out / rates.core_bandwidth_link))
     summing = max(1, round(SUMMING * work.cores["aiv"]))
     return [
-        Limit(np.concatenate(puts).astype(np.bool_), link),
-        Limit(np.concatenate(last).astype(np.bool_), max(link, work.cores["aiv"] - summing)),
-        Limit(np.concatenate(sums).astype(np.bool_), summing, True),
+        Limit(np.concatenate(puts), link),
+        Limit(np.concatenate(last), max(link, work.cores["aiv"] - summing)),
+        Limit(np.concatenate(sums), summing, True),
     ]
 
 

@@ -12,8 +12,13 @@ import numpy as np
 from xdsl.ir import Operation
 from xdsl.ir.affine import AffineExpr
 
+from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.index import IntArray, evaluate_index
 from hpmoe_ir.dialects.tile import TasksOp, families_of
+from hpmoe_ir.memory_limit import available_memory
+
+TASK_BYTES = 128
+"""What arrays over all tasks take at least for each: numbers, owners, two axes, of a few uses."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +60,15 @@ class TaskNumbers:
 
 
 def number_tasks(program: Operation, ranks: int) -> TaskNumbers:
-    """Numbers the tasks of a program."""
+    """Numbers the tasks of a program. Raises RefusedError where their arrays have no memory."""
     families = list(families_of(program).values())
     first, per_rank = first_places([(f.sym_name.data, f.task_count) for f in families])
+    if ranks * per_rank * TASK_BYTES > available_memory():
+        refuse(
+            program,
+            f"{ranks} ranks of {per_rank} tasks: expected fewer, they do not fit into the memory "
+            "that is left; use larger tiles",
+        )
     return TaskNumbers(program, ranks, families, first, per_rank)
 
 
