@@ -127,3 +127,15 @@ tile.program @p ranks 1 {
     reads @b[:, :]
     writes @b[i, :]
 }
+
+// -----
+
+// More than any machine's memory.
+// CHECK-NEXT: insert-dependencies-invalid.mlir:[[# @LINE + 1]]:1: error: insert-dependencies: 100000000000 ranks of 4 tasks: expected fewer, they do not fit into the memory that is left; use larger tiles
+tile.program @p ranks 100000000000 {
+  tile.buffer @b workspace : !tile.buffer<4x8xi32>
+  tile.tasks @p (i) in (4) on aiv
+    kernel "count_tokens"
+    reads @b[i, :]
+    writes @b[i, :]
+}
