@@ -51,6 +51,8 @@ WITHOUT_GRADIENTS = (
     "expected a gradient of the elements of lhs",
     # The weights are used both ways, with gradients of two types.
     "as another use of the value or its accumulator has",
+    # Weights that are used twice: the second gradient adds into the first, which is no argument.
+    "is added into: expected an argument of the function",
     # The gate weights are used twice, and their gradients are not of the rows' element type.
     "no kernel is registered for sums of f32",
 )
