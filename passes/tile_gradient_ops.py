@@ -21,7 +21,7 @@ from hpmoe_ir.dialects.region import (
     Whole,
 )
 from hpmoe_ir.dialects.tile import TasksOp
-from hpmoe_ir.passes.tiling import RowwiseTilingTrait, Tiling
+from hpmoe_ir.passes.tiling import RowwiseTilingTrait, Tiling, route_behind
 
 WHOLE = Whole()
 ZERO = AffineExpr.constant(0)
@@ -93,6 +93,7 @@ def add_tasks(op: moe.AddOp, tiling: Tiling) -> None:
     if not isinstance(encoding, TokensAttr):
         refuse(op, f"convert-comm-to-tile: moe.add: no kernel is registered for rows of {encoding}")
     tokens = TokenRows(D0, tiling.partition.token_chunks)
+    route = route_behind(op.operands, tiling)
     tiling.tasks(
         TasksOp(
             tiling.fresh("add"),
@@ -104,6 +105,8 @@ def add_tasks(op: moe.AddOp, tiling: Tiling) -> None:
                 Region(tiling.place(op.rhs), (tokens, WHOLE)),
             ],
             [Region(tiling.result(op.sum, "sum"), (tokens, WHOLE))],
+            # Of a launch over the capacity nothing is there to add.
+            route=None if route is None else route.route,
         )
     )
 

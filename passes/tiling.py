@@ -304,6 +304,18 @@ def route_of_rows(values: Sequence[SSAValue], tiling: Tiling) -> RouteBuffers:
 
     Rows that are arguments of the function say nothing of it: they lie by the only route there is.
     """
+    found = route_behind(values, tiling)
+    if found is not None:
+        return found
+    if len(tiling.routes) == 1:
+        return next(iter(tiling.routes.values()))
+    raise PassFailedException(
+        "convert-comm-to-tile: rows that come from no put cannot be tiled, their route is unknown"
+    )
+
+
+def route_behind(values: Sequence[SSAValue], tiling: Tiling) -> RouteBuffers | None:
+    """A route that some values were computed with, None where there is none."""
     seen: set[SSAValue] = set()
     todo = list(values)
     while todo:
@@ -315,8 +327,4 @@ def route_of_rows(values: Sequence[SSAValue], tiling: Tiling) -> RouteBuffers:
             continue
         seen.add(current)
         todo += owner.operands
-    if len(tiling.routes) == 1:
-        return next(iter(tiling.routes.values()))
-    raise PassFailedException(
-        "convert-comm-to-tile: rows that come from no put cannot be tiled, their route is unknown"
-    )
+    return None
