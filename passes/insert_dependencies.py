@@ -191,11 +191,11 @@ def _check_apart(numbers: TaskNumbers, first: Use, second: Use) -> None:
     one, other = np.full((2, met.groups), -1, dtype=np.int64)
     one[met.first_group], other[met.second_group] = first.tasks, second.tasks
     for group in np.flatnonzero((pairs > 1) | ((pairs == 1) & (one != other))):
-        left, right = met.pairs(group)
-        if not left.size:
+        found = next((p for p in met.pairs_of(np.array([group])) if p[0].size), None)
+        if found is None:
             continue
         name = second.family.sym_name.data
-        tasks = first.tasks[left[0]], second.tasks[right[0]]
+        tasks = first.tasks[found[0][0]], second.tasks[found[1][0]]
         ranks = [numbers.rank_of(int(t)) for t in tasks]
         on = [f" on rank {r}" if ranks[0] != ranks[1] else "" for r in ranks]
         a, b = (f"task {numbers.family_of(int(t))[1]}{o}" for t, o in zip(tasks, on, strict=True))

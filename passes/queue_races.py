@@ -13,10 +13,7 @@ from hpmoe_ir.dialects.tile import BufferOp, buffer_bytes, buffers_of
 from hpmoe_ir.passes.queue_order_proof import OrderProof
 from hpmoe_ir.passes.queue_run import RankSets, has_rank, rank_bits, told_ranks
 from hpmoe_ir.passes.queue_tasks import NONE, QueueTasks
-from hpmoe_ir.passes.task_uses import Meeting, Use, conflicts, meeting
-
-CHUNK = 1 << 20
-"""Pairs that are looked at together."""
+from hpmoe_ir.passes.task_uses import PAIRS, Meeting, Use, conflicts, meeting
 
 
 def check_order(proof: OrderProof, uses: dict[str, list[Use]]) -> None:
@@ -84,15 +81,13 @@ def _unknown_groups(proof: OrderProof, met: Meeting) -> IntArray:
 
 
 def _in_chunks(pairs: IntArray, sizes: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
-    total = np.cumsum(sizes[pairs[:, 0]]) // CHUNK
+    total = np.cumsum(sizes[pairs[:, 0]]) // PAIRS
     for part in np.split(pairs, np.flatnonzero(np.diff(total)) + 1):
         yield part[:, 0], part[:, 1]
 
 
 def _check_each(proof: OrderProof, met: Meeting, groups: IntArray) -> None:
-    left, right = met.pairs_of(groups)
-    for at in range(0, left.size, CHUNK):
-        i, j = left[at : at + CHUNK], right[at : at + CHUNK]
+    for i, j in met.pairs_of(groups):
         a, b = met.first.tasks[i], met.second.tasks[j]
         if met.first.family is met.second.family:
             i, j = np.where(a < b, i, j), np.where(a < b, j, i)
@@ -230,13 +225,17 @@ def _check_overwrite(proof: OrderProof, told: RankSets, met: Meeting, copies: in
         return
     else:
         groups = np.arange(met.groups)
-    i, j = met.pairs_of(groups)
-    b, a = met.first.tasks[i], met.second.tasks[j]
-    q, s = b // tasks.per_rank, a // tasks.per_rank
-    bad = np.flatnonzero((q != s) & ~has_rank(heard[a], q) & ~has_rank(told[b], s))
-    if not bad.size:
-        return
-    before, after = int(b[bad[0]]), int(a[bad[0]])
+    for i, j in met.pairs_of(groups):
+        b, a = met.first.tasks[i], met.second.tasks[j]
+        q, s = b // tasks.per_rank, a // tasks.per_rank
+        bad = np.flatnonzero((q != s) & ~has_rank(heard[a], q) & ~has_rank(told[b], s))
+        if bad.size:
+            _refuse_overwrite(tasks, met, int(b[bad[0]]), int(a[bad[0]]), copies)
+
+
+def _refuse_overwrite(
+    tasks: QueueTasks, met: Meeting, before: int, after: int, copies: int
+) -> NoReturn:
     use = "written" if met.first.writes else "read"
     written, used = met.second.text(after, tasks), met.first.text(before, tasks)
     refuse(
@@ -263,7 +262,7 @@ def _check_counts(proof: OrderProof, told: RankSets) -> None:
     all_told = np.bitwise_and.reduceat(told[task[order]], starts, axis=0) if keys.size else told
     unheard = members[event] & ~proof.run.heard[task] & ~rank_bits(tasks, task)
     open_ = np.flatnonzero(unheard.any(axis=1))
-    for part in np.array_split(open_, -(-open_.size * tasks.ranks // CHUNK) or 1):
+    for part in np.array_split(open_, -(-open_.size * tasks.ranks // PAIRS) or 1):
         bits = np.unpackbits(unheard[part].view(np.uint8), axis=1, bitorder="little")
         row, slow_rank = np.nonzero(bits)
         at = part[row]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.ir.affine import AffineExpr
@@ -20,6 +21,11 @@ from hpmoe_ir.dialects.tile import TasksOp, buffers_of
 from hpmoe_ir.dialects.tile_types import BufferType
 from hpmoe_ir.passes.dependence import Shape, region_axes
 from hpmoe_ir.passes.task_numbers import TaskNumbers, task_values
+
+BoolArray: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
+
+PAIRS = 1 << 20
+"""Pairs of tasks that are looked at together, about."""
 
 
 @dataclass(frozen=True)
@@ -140,12 +146,11 @@ class Meeting:
     whole: bool
     """The uses are of different buffers that share memory: what they cover is not compared."""
 
-    def pairs(self, group: int) -> tuple[IntArray, IntArray]:
-        """All pairs of a group that meet, as places in the two uses, without a task and itself."""
-        return self.pairs_of(np.array([group]))
+    def pairs_of(self, groups: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
+        """All pairs of some groups that meet, as places in the two uses, some at a time.
 
-    def pairs_of(self, groups: IntArray) -> tuple[IntArray, IntArray]:
-        """All pairs of some groups that meet."""
+        A task does not meet itself.
+        """
         wanted = np.zeros(self.groups, dtype=bool)
         wanted[groups] = True
         left = np.flatnonzero(wanted[self.first_group])
@@ -155,19 +160,26 @@ class Meeting:
         counts = np.bincount(self.second_group[right], minlength=self.groups)
         starts = np.cumsum(counts) - counts
         times = counts[self.first_group[left]]
-        a = np.repeat(left, times)
-        within = np.arange(a.size) - np.repeat(np.cumsum(times) - times, times)
-        b = right[np.repeat(starts[self.first_group[left]], times) + within]
+        cuts = np.flatnonzero(np.diff(np.cumsum(times) // PAIRS)) + 1
+        for some, each in zip(np.split(left, cuts), np.split(times, cuts), strict=True):
+            a = np.repeat(some, each)
+            within = np.arange(a.size) - np.repeat(np.cumsum(each) - each, each)
+            b = right[np.repeat(starts[self.first_group[some]], each) + within]
+            meet = self._meet(a, b)
+            yield a[meet], b[meet]
+
+    def _meet(self, a: IntArray, b: IntArray) -> BoolArray:
         meet = self.first.tasks[a] != self.second.tasks[b]
-        if not self.whole:
-            for name, axis in self.first.axes.items():
-                other = self.second.axes.get(name)
-                if other is None or other.cut != axis.cut:
-                    continue
-                # An empty range meets nothing.
-                low = np.maximum(axis.low[a], other.low[b])
-                meet &= low < np.minimum(axis.high[a], other.high[b])
-        return a[meet], b[meet]
+        if self.whole:
+            return meet
+        for name, axis in self.first.axes.items():
+            other = self.second.axes.get(name)
+            if other is None or other.cut != axis.cut:
+                continue
+            # An empty range meets nothing.
+            low = np.maximum(axis.low[a], other.low[b])
+            meet &= low < np.minimum(axis.high[a], other.high[b])
+        return meet
 
 
 def meeting(first: Use, second: Use, *, whole: bool = False) -> Meeting:
