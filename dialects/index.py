@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.ir.affine import (
@@ -28,6 +28,7 @@ from xdsl.parser import AttrParser
 from xdsl.utils.exceptions import VerifyException
 
 IntArray: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+BoolArray: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 RANK = AffineExpr.symbol(0)
 """The rank that runs the task."""

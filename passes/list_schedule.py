@@ -11,16 +11,13 @@ import heapq
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 
-from hpmoe_ir.dialects.index import IntArray
+from hpmoe_ir.dialects.index import BoolArray, IntArray
 from hpmoe_ir.passes.order_policy import Order, Work
 from hpmoe_ir.passes.task_graph import TaskGraph
 from hpmoe_ir.passes.task_times import FloatArray, task_times
-
-BoolArray: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True)

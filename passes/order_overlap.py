@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hpmoe_ir.dialects.index import IntArray, dims_used, evaluate_index
+from hpmoe_ir.dialects.index import BoolArray, IntArray, dims_used, evaluate_index
 from hpmoe_ir.dialects.region import Block
 from hpmoe_ir.dialects.tile import TasksOp
-from hpmoe_ir.passes.list_schedule import BoolArray, Limit, Times, list_schedule
+from hpmoe_ir.passes.list_schedule import Limit, Times, list_schedule
 from hpmoe_ir.passes.order_arrival import source_group_dim
 from hpmoe_ir.passes.order_depth_first import depth_first
 from hpmoe_ir.passes.order_list import priorities

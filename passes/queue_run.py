@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hpmoe_ir.dialects.index import IntArray
+from hpmoe_ir.dialects.index import BoolArray, IntArray
 from hpmoe_ir.passes.queue_tasks import NONE, QueueTasks
 
 RankSets: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
@@ -56,7 +56,7 @@ def rank_bits(tasks: QueueTasks, numbers: IntArray) -> RankSets:
     return bits
 
 
-def has_rank(sets: RankSets, rank: IntArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def has_rank(sets: RankSets, rank: IntArray) -> BoolArray:
     """[n] whether each set ([n, words]) holds the rank at its place."""
     word = sets[np.arange(rank.size), rank // 64]
     return (word >> (rank % 64).astype(np.uint64)) & np.uint64(1) != 0
@@ -65,7 +65,8 @@ def has_rank(sets: RankSets, rank: IntArray) -> np.ndarray[Any, np.dtype[np.bool
 def run_queues(tasks: QueueTasks) -> QueueRun:
     """Runs one launch in rounds."""
     number, cores = tasks.ranks * tasks.per_rank, tasks.cores
-    word = np.uint16 if tasks.per_rank < 1 << 16 else np.uint32
+    # The largest number stands for "no place" (OrderProof).
+    word = np.uint16 if tasks.per_rank < np.iinfo(np.uint16).max else np.uint32
     ended = np.zeros((number, cores), dtype=word)
     heard = np.zeros((number, bit_words(tasks.ranks)), dtype=np.uint64)
     core_ended = np.zeros((tasks.ranks * cores, cores), dtype=word)

@@ -9,20 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.ir.affine import AffineExpr
 
-from hpmoe_ir.dialects.index import IntArray, evaluate_index
+from hpmoe_ir.dialects.index import BoolArray, IntArray, evaluate_index
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.region import Region, SentRows, TokenRows, format_region
 from hpmoe_ir.dialects.tile import TasksOp, buffers_of
 from hpmoe_ir.dialects.tile_types import BufferType
 from hpmoe_ir.passes.dependence import Shape, region_axes
 from hpmoe_ir.passes.task_numbers import TaskNumbers, task_values
-
-BoolArray: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 PAIRS = 1 << 20
 """Pairs of tasks that are looked at together, about."""
