@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ from hpmoe_ir.simulation import Simulation
 def trace_file(simulation: Simulation) -> bytes:
     """The trace in the JSON trace event format, an event in a line; the same for the same run.
 
-    A rank is a process, a core a thread. A task is a slice by the name of its family, after a slice
-    `wait` where it waited; the last signal of each event that it waits for is a flow from the
-    signaller's slice. Times are us with three digits. In a mirrored run, a flow from a task that
-    sends to other ranks begins at the task of the simulated rank that stands for the sender.
+    A rank is a process, a core a thread, with numbers of `_Threads`. A task is a slice by the name
+    of its family, after a slice `wait` where it waited; the last signal of each event that it waits
+    for is a flow from the signaller's slice. Times are us with three digits. In a mirrored run, a
+    flow from a task that sends to other ranks begins at the task of the simulated rank that stands
+    for the sender.
     """
     what = simulation.configuration
     about = {
@@ -53,9 +55,34 @@ def core_names(simulation: Simulation) -> list[str]:
     ]
 
 
+@dataclass(frozen=True)
+class _Threads:
+    """Numbers of processes and threads: 1 + rank, and that times a power of ten, + core.
+
+    Perfetto knows a thread by its number alone. 0 is no thread: some of its versions show it as 1.
+    A thread with the number of a process is that one's main thread. So the numbers of threads are
+    different on all ranks and larger than those of processes: 100 and up on rank 0, 200 and up on
+    rank 1.
+    """
+
+    step: int
+
+    @staticmethod
+    def of(simulation: Simulation) -> _Threads:
+        most = max(simulation.simulated_ranks, len(core_names(simulation)))
+        return _Threads(10 ** len(str(most)))
+
+    def place(self, rank: Any, core: Any) -> dict[str, int]:
+        """Of a core of a rank, integers of any kind."""
+        process = 1 + int(rank)
+        return {"pid": process, "tid": process * self.step + int(core)}
+
+
 def _lanes(simulation: Simulation) -> Iterator[dict[str, Any]]:
+    threads = _Threads.of(simulation)
+
     def about(rank: int, core: int, what: str, key: str, value: object) -> dict[str, Any]:
-        return {"ph": "M", "pid": rank, "tid": core, "name": what, "args": {key: value}}
+        return {"ph": "M", **threads.place(rank, core), "name": what, "args": {key: value}}
 
     for rank in range(simulation.simulated_ranks):
         yield about(rank, 0, "process_name", "name", f"rank {rank}")
@@ -67,13 +94,13 @@ def _lanes(simulation: Simulation) -> Iterator[dict[str, Any]]:
 
 def _slices(simulation: Simulation) -> Iterator[dict[str, Any]]:
     program, tasks = simulation.timeline.program, simulation.timeline.tasks
-    families = list(program.families)
+    families, threads = list(program.families), _Threads.of(simulation)
     sender = simulation.order.sender
     slack = np.rint(simulation.slack_us * 1000) / 1000 + 0.0
     turn, ready, end = (np.rint(tasks[name]).astype(int) for name in ("turn", "ready", "end"))
     arrival = simulation.order.arrival
     for i, task in enumerate(tasks):
-        place = {"pid": int(task["rank"]), "tid": int(task["core"])}
+        place = threads.place(task["rank"], task["core"])
         if ready[i] > turn[i]:
             args: dict[str, object] = {}
             if sender[i] >= 0:
@@ -100,6 +127,7 @@ def _slices(simulation: Simulation) -> Iterator[dict[str, Any]]:
 
 def _flows(simulation: Simulation) -> Iterator[dict[str, Any]]:
     order, tasks = simulation.order, simulation.timeline.tasks
+    threads = _Threads.of(simulation)
     signal = order.last_signal[order.wait_counter]
     known = signal >= 0
     pairs = np.stack([order.signal_task[signal[known]], order.wait_task[known]], axis=1)
@@ -112,7 +140,7 @@ def _flows(simulation: Simulation) -> Iterator[dict[str, Any]]:
             ({"ph": "s"}, sender, leaves),
             ({"ph": "f", "bp": "e"}, waiter, ready[waiter]),
         ):
-            place = {"pid": int(tasks["rank"][task]), "tid": int(tasks["core"][task])}
+            place = threads.place(tasks["rank"][task], tasks["core"][task])
             yield {**end_of_flow, **flow, **place, "ts": _us(ns)}
 
 
