@@ -90,6 +90,8 @@ class Rates:
     """Host synchronisation of all ranks between two kernels."""
     l2_bytes: float = _rate("l2", "bytes", "bytes")
     """Size of L2."""
+    l2_line: float = _rate("l2", "line", "bytes")
+    """What L2 holds, fetches and writes back as a whole."""
 
 
 RATE_NAMES: dict[str, str] = {

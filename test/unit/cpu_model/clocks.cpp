@@ -32,6 +32,18 @@ __aicore__ inline void LoadOneByOne(GM_ADDR in, uint32_t pieces, uint32_t first 
   }
 }
 
+// 512 bytes of each 4096, `column` times 512 bytes from the first, `times` times.
+__aicore__ inline void LoadPanel(GM_ADDR in, uint32_t pieces, uint32_t column, uint32_t times) {
+  const uint16_t rows = pieces * (kBytes / 4096);
+  GlobalTensor<float> g;
+  g.SetGlobalBuffer((__gm__ float*)in, pieces * kBytes / 4);
+  for (uint32_t i = 0; i < times; ++i) {
+    DataCopy(Slab(0), g[column * 128], DataCopyParams(rows, 16, 112, 0));
+    PipeBarrier<PIPE_MTE2>();
+  }
+  PipeBarrier<PIPE_ALL>();
+}
+
 // A load into one slab while the other is stored.
 __aicore__ inline void CopyPingPong(GM_ADDR in, GM_ADDR out, uint32_t pieces) {
   SetFlag<HardEvent::MTE3_MTE2>(0);
@@ -113,6 +125,13 @@ extern "C" __global__ __mix__(1, 2) __aicore__
       LoadOneByOne(in, count);
       PrintTimeStamp(100);
       LoadOneByOne(in, count);
+    }
+    if (which == 9 && index == 0) {
+      LoadPanel(in, count, 0, 2);
+      PrintTimeStamp(100);
+      LoadPanel(in, count, 0, 1);
+      PrintTimeStamp(101);
+      LoadPanel(in, count, 1, 1);
     }
   }
 }

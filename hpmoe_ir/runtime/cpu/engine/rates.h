@@ -44,7 +44,8 @@ namespace cpu_model {
   X(latency, cross_core)        /* seconds: CrossCoreSetFlag, SyncAll */      \
   X(latency, launch)            /* seconds: start of a kernel */              \
   X(latency, collective)        /* seconds: host synchronisation of ranks */  \
-  X(l2, bytes)
+  X(l2, bytes)                  /* of all lines */                            \
+  X(l2, line)                   /* bytes */
 
 struct Rates {
 #define FIELD(SECTION, KEY) double SECTION##_##KEY = -1;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <tuple>
 
 namespace cpu_model {
 
@@ -10,8 +11,16 @@ void Recorder::Start(int ranks, bool mirror, const Rates& rates) {
   mirror_ = mirror;
   rates_ = &rates;
   granule_ = static_cast<uint64_t>(rates.dma_granule);
-  touches_.resize(kTouches);
-  l2_.assign(static_cast<size_t>(ranks), L2(static_cast<uint64_t>(rates.l2_bytes)));
+  ranks_ = ranks;
+}
+
+void Recorder::SetArena(uint64_t base, int bits) {
+  base_ = base;
+  bits_ = bits;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    l2_.emplace_back(static_cast<uint64_t>(rates_->l2_bytes),
+                     static_cast<uint64_t>(rates_->l2_line), uint64_t{1} << bits);
+  }
 }
 
 Recorder::Moved& Recorder::MovedOf(int rank) {
@@ -22,26 +31,59 @@ Recorder::Moved& Recorder::MovedOf(int rank) {
   return moved_.back();
 }
 
-void Recorder::TakeUses(int rank, std::vector<Use>& uses) {
-  moved_.clear();
-  for (const uint32_t at : used_) {
-    const Touch& touch = touches_[at];
-    const bool write = touch.key & 1;
-    const uint64_t first = touch.key >> 32;
-    const uint64_t count = (touch.key >> 1 & 0x7FFFFFFF) + 1;
-    const int owner = static_cast<int>(first >> (bits_ - kL2BlockBits));
-    Moved& moved = MovedOf(owner);
-    (write ? moved.written : moved.read) += static_cast<double>(touch.bytes);
-    const uint64_t each = std::max<uint64_t>(touch.bytes / count, 1);
-    uint64_t memory = 0;
-    const bool ghost = mirror_ && owner != rank;  // has no L2 of its own
-    for (uint64_t block = first; !ghost && block < first + count; ++block) {
-      memory += l2_[owner].Touch(static_cast<uint32_t>(block), each, write);
+bool Recorder::Piece::operator<(const Piece& other) const {
+  return std::tie(write, pitch, rows, begin, bytes) <
+         std::tie(other.write, other.pitch, other.rows, other.begin, other.bytes);
+}
+
+bool Recorder::Piece::operator==(const Piece& other) const {
+  return std::tie(write, pitch, rows, begin, bytes) ==
+         std::tie(other.write, other.pitch, other.rows, other.begin, other.bytes);
+}
+
+void Recorder::ForgetEqualPieces() {
+  std::sort(pieces_.begin(), pieces_.end());
+  pieces_.erase(std::unique(pieces_.begin(), pieces_.end()), pieces_.end());
+}
+
+// Makes one piece of equal ones and of those that lie beside or below each other.
+void Recorder::JoinPieces() {
+  ForgetEqualPieces();
+  size_t count = 0;
+  for (const Piece& piece : pieces_) {
+    Piece* last = count == 0 ? nullptr : &pieces_[count - 1];
+    if (last != nullptr && last->write == piece.write && last->pitch == piece.pitch) {
+      if (last->rows == piece.rows && last->begin + last->bytes == piece.begin &&
+          (piece.pitch == 0 || last->bytes + piece.bytes <= piece.pitch)) {
+        last->bytes += piece.bytes;
+        continue;
+      }
     }
-    moved.memory += static_cast<double>(memory);
-    touches_[at].bytes = 0;
+    pieces_[count++] = piece;
   }
-  used_.clear();
+  pieces_.resize(count);
+  for (Piece& piece : pieces_) {
+    if (piece.bytes != piece.pitch) continue;
+    piece.bytes *= piece.rows;
+    piece.pitch = 0;
+    piece.rows = 1;
+  }
+}
+
+void Recorder::TakeUses(int rank, std::vector<Use>& uses) {
+  JoinPieces();
+  for (const Piece& piece : pieces_) {
+    const int owner = RankOf(piece.begin);
+    if (mirror_ && owner != rank) continue;  // has no L2 of its own
+    const uint64_t home = AtHome(piece.begin) - base_;
+    uint64_t memory = 0;
+    for (uint64_t row = 0; row < piece.rows; ++row) {
+      const uint64_t begin = home + row * piece.pitch;
+      memory += l2_[owner].Touch(begin, begin + piece.bytes, piece.write);
+    }
+    MovedOf(owner).memory += static_cast<double>(memory);
+  }
+  pieces_.clear();
   double all = 0;
   for (const Moved& moved : moved_) all += moved.read + moved.written;
   uses.clear();
@@ -62,6 +104,7 @@ void Recorder::TakeUses(int rank, std::vector<Use>& uses) {
       uses.push_back({rank, kLinkIn, moved.read, 1});
     }
   }
+  moved_.clear();
 }
 
 const Profile* Recorder::Take(int rank, std::vector<Use>& uses) {

@@ -42,29 +42,23 @@ class Recorder {
     hash_ = static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
   }
 
-  // Traffic of an operation with global memory: `rows` pieces of `bytes` between begin and end.
+  // Traffic of an operation with global memory: `rows` pieces of `bytes`, `pitch` bytes apart.
   // Returns the bytes that are moved, whole granules.
-  uint64_t Traffic(uint64_t begin, uint64_t end, uint64_t rows, uint64_t bytes, bool write) {
+  uint64_t Traffic(uint64_t begin, uint64_t rows, uint64_t bytes, uint64_t pitch, bool write) {
     const uint64_t moved = rows * ((bytes + granule_ - 1) / granule_ * granule_);
-    const uint64_t first = (begin - base_) >> kL2BlockBits;
-    const uint64_t last = (end - 1 - base_) >> kL2BlockBits;
-    const uint64_t key = (first << 31 | (last - first)) << 1 | write;
-    uint64_t at = key * 0x9E3779B97F4A7C15ull >> (64 - kTouchBits);
-    while (touches_[at].bytes != 0 && touches_[at].key != key) at = (at + 1) & (kTouches - 1);
-    if (touches_[at].bytes == 0) {
-      touches_[at].key = key;
-      used_.push_back(static_cast<uint32_t>(at));
+    Moved& of_owner = MovedOf(RankOf(begin));
+    (write ? of_owner.written : of_owner.read) += static_cast<double>(moved);
+    if (rows == 1 || pitch == bytes) {
+      pieces_.push_back({begin, rows * bytes, 0, 1, write});
+    } else {
+      pieces_.push_back({begin, bytes, pitch, rows, write});
     }
-    touches_[at].bytes += moved;
+    if (pieces_.size() >= kPieces) ForgetEqualPieces();
     return moved;
   }
-  bool crowded() const { return used_.size() > kTouches / 2; }
 
   // Where the memories of all ranks lie: rank r at base + (r << bits).
-  void SetArena(uint64_t base, int bits) {
-    base_ = base;
-    bits_ = bits;
-  }
+  void SetArena(uint64_t base, int bits);
   // The same place in the memory of rank 0.
   uint64_t AtHome(uint64_t addr) const { return base_ + ((addr - base_) & ((1ull << bits_) - 1)); }
   int RankOf(uint64_t addr) const { return static_cast<int>((addr - base_) >> bits_); }
@@ -84,18 +78,26 @@ class Recorder {
   void Clear();
 
  private:
-  struct Touch {
-    uint64_t key = 0;
-    uint64_t bytes = 0;
+  // Rows of memory that an operation uses.
+  struct Piece {
+    uint64_t begin;
+    uint64_t bytes;  // of a row
+    uint64_t pitch;  // from row to row; 0 where there is one row
+    uint64_t rows;
+    bool write;
+    bool operator<(const Piece& other) const;
+    bool operator==(const Piece& other) const;
   };
   struct Moved {
     int rank;
     double read, written, memory;
   };
-  static constexpr int kTouchBits = 16;
-  static constexpr uint64_t kTouches = uint64_t{1} << kTouchBits;
+  // Pieces of a stretch that are kept before equal ones are sought.
+  static constexpr size_t kPieces = size_t{1} << 16;
 
   Moved& MovedOf(int rank);
+  void ForgetEqualPieces();
+  void JoinPieces();
   void TakeUses(int rank, std::vector<Use>& uses);
 
   const Rates* rates_ = nullptr;
@@ -109,10 +111,10 @@ class Recorder {
   uint64_t granule_ = 1;
   uint64_t base_ = 0;
   int bits_ = 0;
-  std::vector<Touch> touches_;
-  std::vector<uint32_t> used_;
+  std::vector<Piece> pieces_;
   std::vector<Moved> moved_;
-  std::vector<L2> l2_;
+  int ranks_ = 0;
+  std::vector<L2> l2_;  // of each rank
   std::unordered_map<uint64_t, Profile> profiles_;
 };
 

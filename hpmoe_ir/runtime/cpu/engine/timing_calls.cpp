@@ -138,8 +138,7 @@ void LocalAccess() { TheState().recorder.Scalar(TheState().rates().scalar_local_
 
 static uint64_t Traffic(uint64_t addr, const Blocks& blocks, uint64_t pitch, bool write) {
   if (blocks.count == 0 || blocks.bytes == 0) return 0;
-  return TheState().recorder.Traffic(addr, addr + (blocks.count - 1) * pitch + blocks.bytes,
-                                     blocks.count, blocks.bytes, write);
+  return TheState().recorder.Traffic(addr, blocks.count, blocks.bytes, pitch, write);
 }
 
 static void Record(Core& core, StepKind kind, pipe_t pipe, int flag, uint64_t size) {
@@ -196,7 +195,7 @@ void SignalFrom(Core& core, uint64_t addr, const uint8_t* data, uint32_t bytes, 
   std::memcpy(signal.data, data, bytes);
   SendSignal(signal, state.now + latency * 1e9);
   Record(core, StepKind::kOut, PIPE_MTE3, remote,
-         state.recorder.Traffic(addr, addr + bytes, 1, bytes, true));
+         state.recorder.Traffic(addr, 1, bytes, bytes, true));
 }
 
 bool Out(const GlobalRef& dst, const LocalRef& src, const Blocks& blocks, DType type) {
@@ -218,10 +217,11 @@ void InNz(const GlobalRef& src, const NzShape& shape) {
   Core& core = Current();
   if (shape.matrices == 0 || shape.rows == 0 || shape.columns == 0) return;
   const uint64_t bytes = uint64_t{shape.columns} * shape.width;
-  const uint64_t end = src.addr + (shape.matrices - 1) * shape.src_matrix_pitch +
-                       (shape.rows - 1) * shape.src_row_pitch + bytes;
-  const uint64_t moved = TheState().recorder.Traffic(
-      src.addr, end, uint64_t{shape.matrices} * shape.rows, bytes, false);
+  uint64_t moved = 0;
+  for (uint64_t i = 0; i < shape.matrices; ++i) {
+    moved += TheState().recorder.Traffic(src.addr + i * shape.src_matrix_pitch, shape.rows, bytes,
+                                         shape.src_row_pitch, false);
+  }
   Record(core, StepKind::kIn, PIPE_MTE2, Remote(core, src.addr) | 2, moved);
 }
 
@@ -239,9 +239,9 @@ void Fix(const GlobalRef& dst, const FixpipeShape& shape, uint32_t width) {
   Core& core = Current();
   if (shape.rows == 0 || shape.columns == 0) return;
   const uint64_t bytes = uint64_t{shape.columns} * width;
-  const uint64_t end = dst.addr + uint64_t{shape.rows - 1} * shape.dst_pitch * width + bytes;
+  const uint64_t pitch = uint64_t{shape.dst_pitch} * width;
   Record(core, StepKind::kOut, PIPE_FIX, Remote(core, dst.addr),
-         TheState().recorder.Traffic(dst.addr, end, shape.rows, bytes, true));
+         TheState().recorder.Traffic(dst.addr, shape.rows, bytes, pitch, true));
 }
 
 bool Vector(DType type, uint64_t bytes, int64_t elements, bool slow) {

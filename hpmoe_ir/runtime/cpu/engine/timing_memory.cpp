@@ -10,13 +10,14 @@
 namespace cpu_model {
 namespace timed {
 
-constexpr uint64_t kGap = 4096;
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kGap = kPage;
 
 static std::vector<uint64_t> next;  // first free address of each rank
 
 void Reserve(int ranks, uint64_t bytes_of_rank) {
-  int bits = kL2BlockBits;
-  while ((uint64_t{1} << bits) < bytes_of_rank + kL2Block) ++bits;
+  int bits = 0;
+  while ((uint64_t{1} << bits) < bytes_of_rank + kPage) ++bits;
   const uint64_t size = (static_cast<uint64_t>(ranks) + 1) << bits;
   void* base = mmap(nullptr, size, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -33,7 +34,7 @@ void Reserve(int ranks, uint64_t bytes_of_rank) {
 
 uint64_t Place(int rank, uint64_t bytes) {
   const uint64_t begin = next[rank];
-  next[rank] += (bytes + 4095) / 4096 * 4096 + kGap;
+  next[rank] += (bytes + kPage - 1) / kPage * kPage + kGap;
   return begin;
 }
 

@@ -1,0 +1,111 @@
+"""The cache of timed runs against a textbook one that knows each of its lines."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hpmoe_ir.runtime.cpu_build import MODEL_DIR, find_compiler
+
+Touch = tuple[int, int, bool]
+"""First byte, end, whether it is written."""
+
+LINES = 32
+"""Lines that are used at one time."""
+
+
+class LeastRecentlyUsed:
+    """A cache of lines, each with the time of its last use; the oldest one leaves."""
+
+    def __init__(self, lines: int, line: int) -> None:
+        self.lines, self.line = lines, line
+        self.used: dict[int, int] = {}
+        self.dirty: set[int] = set()
+        self.now = 0
+
+    def touch(self, begin: int, end: int, write: bool) -> int:
+        """Bytes read from and written to memory."""
+        moved = 0
+        for block in range(begin // self.line // LINES, (end - 1) // self.line // LINES + 1):
+            self.now += 1
+            first = max(begin // self.line, block * LINES)
+            last = min((end - 1) // self.line, block * LINES + LINES - 1)
+            for line in range(first, last + 1):
+                moved += self.line * (line not in self.used and not write)
+                self.used[line] = self.now
+                if write:
+                    self.dirty.add(line)
+            while len(self.used) > self.lines:
+                oldest = min(self.used, key=lambda line: (self.used[line], line))
+                del self.used[oldest]
+                moved += self.line * (oldest in self.dirty)
+                self.dirty.discard(oldest)
+        return moved
+
+
+@pytest.fixture(scope="module")
+def l2_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("l2") / "l2_trace"
+    engine = MODEL_DIR / "engine"
+    source = Path(__file__).parent / "l2_trace.cpp"
+    command = [find_compiler(), "-std=c++17", "-O1", "-fsanitize=address,undefined"]
+    command += [f"-I{engine}", str(source), str(engine / "l2.cpp"), "-o", str(target)]
+    subprocess.run(command, check=True)
+    return target
+
+
+def moved(l2_trace: Path, size: int, line: int, touches: list[Touch]) -> list[int]:
+    """What the cache of the CPU model moves at each touch."""
+    span = max(end for _, end, _ in touches)
+    lines = [f"{size} {line} {span}", *(f"{b} {e} {int(w)}" for b, e, w in touches)]
+    done = subprocess.run(
+        [l2_trace], input="\n".join(lines), capture_output=True, text=True, check=True
+    )
+    return [int(text) for text in done.stdout.split()]
+
+
+def expected(size: int, line: int, touches: list[Touch]) -> list[int]:
+    cache = LeastRecentlyUsed(size // line, line)
+    return [cache.touch(*touch) for touch in touches]
+
+
+@pytest.mark.parametrize("line", [96, 128, 512])
+@pytest.mark.parametrize("seed", range(5))
+def test_it_is_the_textbook_cache(l2_trace: Path, seed: int, line: int):
+    """Random ranges, some of them again and again, in caches of 50 to 300 lines."""
+    rng = random.Random(seed)
+    size = line * rng.randint(50, 300)
+    span = 3 * size
+    often = [rng.randrange(span) for _ in range(8)]
+    touches: list[Touch] = []
+    for _ in range(1500):
+        begin = rng.choice([rng.randrange(span), rng.choice(often)])
+        length = rng.randint(1, rng.choice([line, 40 * line]))
+        touches.append((begin, begin + length, rng.random() < 0.3))
+    found = moved(l2_trace, size, line, touches)
+    assert found == expected(size, line, touches)
+    # The cache both hit and had to make room, or nothing was tested.
+    assert 0 in found
+    assert sum(found) > 3 * size
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_blocks_of_columns_of_a_matrix(l2_trace: Path, fits: bool):
+    """A product reads blocks of columns, each several times: what is held are just those."""
+    line, rows, pitch, width = 512, 60, 14336, 1024
+    held = rows * 2 * width
+    size = held if fits else held - line
+    touches: list[Touch] = []
+    for pair in range(0, pitch, 2 * width):
+        for _ in range(3):
+            for begin in (pair, pair + width):
+                touches += [
+                    (r * pitch + begin, r * pitch + begin + width, False) for r in range(rows)
+                ]
+    found = moved(l2_trace, size, line, touches)
+    assert found == expected(size, line, touches)
+    matrix = rows * pitch
+    assert (sum(found) == matrix) == fits
