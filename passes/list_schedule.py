@@ -8,13 +8,13 @@ an order for all ranks: a task is taken when all that it waits for has ended.
 from __future__ import annotations
 
 import heapq
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from hpmoe_ir.dialects.index import BoolArray, IntArray
+from hpmoe_ir.passes.free_cores import FreeCores, Lanes
 from hpmoe_ir.passes.order_policy import Order, Work
 from hpmoe_ir.passes.task_graph import TaskGraph
 from hpmoe_ir.passes.task_times import FloatArray, task_times
@@ -53,36 +53,14 @@ def list_schedule(
     times: Times,
     priority: IntArray,
     limits: Sequence[Limit] = (),
+    lanes: Lanes | None = None,
 ) -> Order:
     """The order in which cores take the tasks, and the core of each; lower priority goes first.
 
     Tasks that fall under a limit are held while there are too many of them; each task falls under
-    one at most.
+    one at most, and under none where it is in a lane.
     """
-    return _Simulation(work, graph, times, priority, limits).run()
-
-
-class _Cores:
-    """The free cores of a kind; of those, the one that is free the longest is taken first.
-
-    Cores take turns so that one that is later than expected holds up little.
-    """
-
-    def __init__(self, count: int, apart: int) -> None:
-        self.first_apart = count - apart
-        self.free = (deque(range(self.first_apart)), deque(range(self.first_apart, count)))
-
-    def __bool__(self) -> bool:
-        return any(self.free)
-
-    def take(self, apart: bool) -> int:
-        """A free core, those that are set apart first or last."""
-        preferred = self.free[apart]
-        return (preferred or self.free[not apart]).popleft()
-
-    def give(self, core: int) -> None:
-        """The core is free again."""
-        self.free[core >= self.first_apart].append(core)
+    return _Simulation(work, graph, times, priority, limits, lanes).run()
 
 
 class _Simulation:
@@ -95,6 +73,7 @@ class _Simulation:
         times: Times,
         priority: IntArray,
         limits: Sequence[Limit],
+        lanes: Lanes | None,
     ) -> None:
         self.work, self.graph = work, graph
         limit = np.zeros(graph.task_count, dtype=np.int64)
@@ -117,8 +96,12 @@ class _Simulation:
             for found in limits
             if found.apart and found.tasks.any()
         }
-        self.free = {kind: _Cores(n, apart.get(kind, 0)) for kind, n in work.cores.items()}
+        self.free = {kind: FreeCores(n, apart.get(kind, 0)) for kind, n in work.cores.items()}
         self.ready: dict[str, list[tuple[int, int]]] = {kind: [] for kind in work.cores}
+        lanes = lanes or Lanes("aiv", np.full(graph.task_count, -1), 0)
+        self.lane: list[int] = lanes.lane.tolist()
+        self.lane_left, self.lane_cores = lanes.sizes, self.free[lanes.kind]
+        self.lane_ready: list[list[tuple[int, int]]] = [[] for _ in range(lanes.count)]
         self.taken = np.full(graph.task_count, -1, dtype=np.int64)
         self.core = np.zeros(graph.task_count, dtype=np.int64)
 
@@ -151,20 +134,17 @@ class _Simulation:
                 heapq.heappush(happenings, (0.0, 0, event))
         for task, unmet in enumerate(self.unmet):
             if unmet == 0:
-                heapq.heappush(self.ready[self.kind[task]], (self.priority[task], task))
+                self._make_ready(task)
         now, number, link_free = 0.0, 0, 0.0
         while True:
-            for kind, ready in self.ready.items():
-                free = self.free[kind]
-                while free and (task := self._next(ready, self.held[kind])) is not None:
-                    self.core[task] = free.take(self.apart[self.limit[task]])
-                    self.taken[task] = number
-                    number += 1
-                    end = now + self.core_time[task]
-                    if self.link_time[task]:
-                        link_free = max(link_free, now) + self.link_time[task]
-                        end = max(end, link_free)
-                    heapq.heappush(happenings, (end, 1, task))
+            for task in self._taken_now():
+                self.taken[task] = number
+                number += 1
+                end = now + self.core_time[task]
+                if self.link_time[task]:
+                    link_free = max(link_free, now) + self.link_time[task]
+                    end = max(end, link_free)
+                heapq.heappush(happenings, (end, 1, task))
             if not happenings:
                 break
             now = happenings[0][0]
@@ -175,6 +155,31 @@ class _Simulation:
                 else:
                     self._reach(which)
         return self._order(number)
+
+    def _make_ready(self, task: int) -> None:
+        entry, lane = (self.priority[task], task), self.lane[task]
+        if lane < 0:
+            heapq.heappush(self.ready[self.kind[task]], entry)
+        else:
+            heapq.heappush(self.lane_ready[lane], entry)
+            self.lane_cores.begin_lane(lane)
+
+    def _taken_now(self) -> Iterator[int]:
+        """Gives the tasks that can be done now to cores."""
+        for lane, ready in enumerate(self.lane_ready):
+            if not ready:
+                continue
+            core = self.lane_cores.take_of_lane(lane, self.lane_left[lane] == 1)
+            if core is not None:
+                self.lane_left[lane] -= 1
+                task = heapq.heappop(ready)[1]
+                self.core[task] = core
+                yield task
+        for kind, ready in self.ready.items():
+            free = self.free[kind]
+            while free and (task := self._next(ready, self.held[kind])) is not None:
+                self.core[task] = free.take(self.apart[self.limit[task]])
+                yield task
 
     def _next(self, ready: list[tuple[int, int]], held: list[list[tuple[int, int]]]) -> int | None:
         """Takes the first of the tasks that may be done now."""
@@ -204,7 +209,7 @@ class _Simulation:
         for task in self.waiters[event]:
             self.unmet[task] -= 1
             if self.unmet[task] == 0:
-                heapq.heappush(self.ready[self.kind[task]], (self.priority[task], task))
+                self._make_ready(task)
 
     def _order(self, number: int) -> Order:
         left = np.flatnonzero(self.taken < 0)

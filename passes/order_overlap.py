@@ -5,7 +5,8 @@ the first product of all experts before the second of any: nothing can go back u
 is done, and all sums are left for the end. `depth_first` hands rows on early but lets a core wait
 for its next task. This policy has the priorities of the one and the ready times of the other, and
 looks at what cores share: no more puts at a time than fill the link, no more sums beside products
-than leave memory to them.
+than leave memory to them. Each rank's rows are put one task after the other, by a core that does
+nothing else meanwhile: an order that holds up little where one rank gets many times as many rows.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from hpmoe_ir.dialects.index import BoolArray, IntArray, dims_used, evaluate_index
 from hpmoe_ir.dialects.region import Block
 from hpmoe_ir.dialects.tile import TasksOp
+from hpmoe_ir.passes.free_cores import Lanes
 from hpmoe_ir.passes.list_schedule import Limit, Times, list_schedule
 from hpmoe_ir.passes.order_arrival import source_group_dim
 from hpmoe_ir.passes.order_depth_first import depth_first
@@ -74,7 +76,8 @@ def overlap(work: Work) -> Order:
         keys.append(np.stack(np.broadcast_arrays(*columns), axis=1).astype(np.int64))
     graph = task_graph(families, work.dependences, work.ranks)
     order = priorities(work, list(np.concatenate(keys).T))
-    return list_schedule(work, graph, Times.of(work), order, _limits(work, segments, ending))
+    limits = _limits(work, segments, ending)
+    return list_schedule(work, graph, Times.of(work), order, limits, _lanes(work))
 
 
 def _ending(families: Sequence[TasksOp], graph: FamilyGraph) -> set[int]:
@@ -125,22 +128,54 @@ def _lag(work: Work, groups: int) -> int:
     return int(np.ceil(work.behind * work.cores["aic"] / max(counts[0], 1))) if counts else 0
 
 
+def _lanes(work: Work) -> Lanes | None:
+    """Lanes of the puts to experts of other ranks, about as many as fill the link.
+
+    A rank's rows go by one lane, or by a few where there are fewer other ranks than lanes: so a
+    rank that gets many more rows than others gets them in the order in which it wants them.
+    """
+    others, count = work.ranks - 1, min(_link_cores(work), work.cores["aiv"] // 2)
+    if not others or not count:
+        return None
+    if others < count:
+        count = round(count / others) * others
+    else:
+        count = -(-others // round(others / count))
+    lanes: list[IntArray] = []
+    for family in work.families:
+        lane = np.full(family.task_count, -1)
+        expert, target = expert_of(family), family.target_peer
+        if is_dispatch(family) and expert is not None and target is not None:
+            peer = np.asarray(evaluate_index(target, family.coordinates(), 0))
+            early = (peer == 0) & (expert < EARLY * work.cores["aic"])
+            turn = np.maximum(peer - 1, 0) + (expert * others if others < count else 0)
+            lane = np.where(early, -1, turn % count)
+        lanes.append(np.broadcast_to(lane, (family.task_count,)))
+    return Lanes("aiv", np.concatenate(lanes), count)
+
+
+def _link_cores(work: Work) -> int:
+    """Cores whose puts fill the link."""
+    rates = work.machine.rates
+    return int(np.ceil(rates.shared_bandwidth_link_out / rates.core_bandwidth_link))
+
+
 def _limits(work: Work, segments: list[Segment], ending: set[int]) -> list[Limit]:
-    """What is done at a time of puts to experts and back, and of sums but for the last columns.
+    """What is done at a time of puts back, and of sums but for the last columns.
 
     The last puts are short and come in bursts: more cores than fill the link take them.
     """
-    rates = work.machine.rates
     puts: list[BoolArray] = []
     last: list[BoolArray] = []
     sums: list[BoolArray] = []
     for i, (family, segment) in enumerate(zip(work.families, segments, strict=True)):
         column = _column(family)
-        put = np.full(family.task_count, is_put(family) and segment is Segment.LAYER)
+        limited = is_put(family) and not is_dispatch(family) and segment is Segment.LAYER
+        put = np.full(family.task_count, limited)
         puts.append(put & (i not in ending))
         last.append(put & (i in ending))
         sums.append((segment is Segment.AFTER) & (column < column.max(initial=0)))
-    link = int(np.ceil(rates.shared_bandwidth_link_out / rates.core_bandwidth_link))
+    link = _link_cores(work)
     summing = max(1, round(SUMMING * work.cores["aiv"]))
     return [
         Limit(np.concatenate(puts), link),

@@ -11,6 +11,7 @@ from xdsl.ir.affine import AffineExpr
 from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.tile import DependenceOp, TasksOp
 from hpmoe_ir.machine import load_machine
+from hpmoe_ir.passes.free_cores import Lanes
 from hpmoe_ir.passes.list_schedule import Limit, Times, list_schedule
 from hpmoe_ir.passes.order_list import ways_to_the_end
 from hpmoe_ir.passes.order_policy import Work
@@ -104,6 +105,24 @@ def test_tasks_that_are_set_apart_have_the_last_cores():
     assert order.cores is not None
     assert set(order.cores[0].tolist()) == {2, 3}
     assert set(order.cores[1].tolist()) == {0, 1}
+
+
+def test_a_lane_has_a_core_of_its_own_and_keeps_its_order():
+    """Others are taken by the other core, also where they are more urgent."""
+    a, b = family("lane", 3), family("others", 3)
+    work = work_of([a, b], [], 2)
+    graph = task_graph([a, b], [], 1)
+    times, first = Times(np.array([4.0, 4.0, 1.0, 1.0, 1.0, 20.0]), np.zeros(6)), np.arange(6)[::-1]
+    free = list_schedule(work, graph, times, first)
+    assert free.keys[0][:, 0].argsort().tolist() == [2, 1, 0]
+    assert free.keys[0].min() > free.keys[1].max()
+    lane = Lanes("aiv", np.array([0, 0, 0, -1, -1, -1]), 1)
+    order = list_schedule(work, graph, times, first, lanes=lane)
+    assert order.cores is not None
+    assert order.cores[0].tolist() == [1, 1, 1]
+    assert np.concatenate(order.keys)[:, 0].argsort().tolist() == [2, 5, 1, 0, 4, 3]
+    # Once the lane is done, its core takes what is left.
+    assert order.cores[1].tolist() == [1, 1, 0]
 
 
 @pytest.mark.parametrize("rotated", [True, False])
