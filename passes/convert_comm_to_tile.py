@@ -14,7 +14,7 @@ from xdsl.utils.hints import isa
 
 from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.comm import RouteOp
-from hpmoe_ir.dialects.moe import route_type
+from hpmoe_ir.dialects.moe import GroupedMatmulOp, route_type
 from hpmoe_ir.dialects.placement import AnyTensor, GroupedAttr, RouteType
 from hpmoe_ir.dialects.tile import SPACES, BufferOp, ProgramOp
 from hpmoe_ir.machine import Machine, MachineError, load_machine
@@ -257,6 +257,14 @@ def _declare_outputs(function: FuncOp, tiling: Tiling) -> None:
         assert isa(value.type, AnyTensor)
         stem = value.name_hint or f"out{i}"
         tiling.outputs[value] = tiling.buffer(stem, "output", buffer_type_of(value.type))
+    # What a sum is added into is in the sum's buffer from the start.
+    for op in reversed(function.body.block.ops):
+        if (
+            isinstance(op, GroupedMatmulOp)
+            and op.accumulator is not None
+            and op.product in tiling.outputs
+        ):
+            tiling.outputs.setdefault(op.accumulator, tiling.outputs[op.product])
 
 
 def _in_argument_order(tiling: Tiling) -> list[BufferOp]:

@@ -116,7 +116,8 @@ def weight_gradient_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
 
     The sum over the expert's rows is inside.
 
-    With an accumulator the block is added in place: the accumulator's buffer is the result's.
+    With an accumulator, an argument or an earlier sum, the block is added in place: the
+    accumulator's buffer is the result's.
     """
     route = tiling.routes[op.route]
     shape = moe.tensor_type(op.product).get_shape()
@@ -132,7 +133,7 @@ def weight_gradient_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
     shares = tiling.partition.matrix_shares
     lhs_cols, rhs_cols, grid = _gradient_blocks(tiling, shape)
     if op.accumulator is not None:
-        tiling.places[op.product] = tiling.in_place(op.accumulator, op.product)
+        tiling.in_place(op, op.accumulator, op.product)
     else:
         tiling.result(op.product, "weight_gradient")
     tiling.tasks(

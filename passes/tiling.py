@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.traits import OpTrait
 from xdsl.utils.exceptions import PassFailedException
 
+from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.moe import tensor_type
 from hpmoe_ir.dialects.placement import AnyTensor, RouteType, RowsAttr
@@ -133,25 +134,31 @@ class Tiling:
         self.places[value] = name
         return name
 
-    def in_place(self, argument: SSAValue, result: SSAValue) -> str:
-        """The buffer of an argument that tasks add into, and that is the result too."""
-        name = self.place(argument)
-        buffer = next(b for b in self.buffers if b.sym_name.data == name)
-        if buffer.space.data != "input":
-            raise PassFailedException(
-                f"convert-comm-to-tile: @{name} is added into: expected an argument of the "
-                "function that nothing else writes"
+    def in_place(self, op: Operation, accumulator: SSAValue, total: SSAValue) -> str:
+        """The buffer of what tasks of `op` add into, which is the sum's too.
+
+        That of an argument becomes the function's result; that of an earlier sum stays what it is.
+        """
+        name = self.place(accumulator)
+        if not accumulator.has_one_use():
+            refuse(
+                op,
+                f"convert-comm-to-tile: {op.name}: @{name} is added into: expected no other use of "
+                "what was in it",
             )
-        if result not in self.outputs:
-            raise PassFailedException(
-                f"convert-comm-to-tile: @{name} is added into: the sum must be a result of the "
-                "function"
-            )
-        buffer.space = StringAttr("inout")
-        # The output that was declared for the result is the argument itself.
-        unused = self.outputs[result]
-        self.buffers = [b for b in self.buffers if b.sym_name.data != unused]
-        self.outputs[result] = name
+        if isinstance(accumulator, BlockArgument):
+            if total not in self.outputs:
+                refuse(
+                    op,
+                    f"convert-comm-to-tile: {op.name}: @{name} is added into: expected the sum to "
+                    "be a result of the function, as the buffer is an argument",
+                )
+            buffer = next(b for b in self.buffers if b.sym_name.data == name)
+            buffer.space = StringAttr("inout")
+            # The output that was declared for the result is the argument itself.
+            unused = self.outputs[total]
+            self.buffers = [b for b in self.buffers if b.sym_name.data != unused]
+        self.places[total] = name
         return name
 
     def place(self, value: SSAValue) -> str:

@@ -228,6 +228,9 @@ def _weight_gradient(own: Sequence[Value], tokens: Tokens) -> Value:
         exact = exact + own[2].exact
         squares += (2 * FLOAT32 * np.abs(exact)) ** 2
         squares += (2 * FLOAT32 * np.abs(own[2].exact)) ** 2
+        if lhs.squares is not None:
+            # What is added into may be a gradient that shares errors with this one.
+            squares = (np.sqrt(squares) + own[2].error) ** 2
     return Value(exact, None if lhs.squares is None else squares)
 
 
