@@ -172,6 +172,15 @@ def read_task_table(data: bytes) -> TaskTable:
             raise TableError(f"{core}_queues: the first slots of the workers do not ascend")
         slots = section(f"{core}_queues", workers + 1 + int(first[-1]))[workers + 1 :]
         queues[core] = [slots[a:b] for a, b in pairwise(first)]
+        unknown = slots[slots >> POINT_BITS >= header["families"]]
+        if len(unknown):
+            raise TableError(
+                f"{core}_queues: expected tasks of families 0 to {header['families'] - 1}, found "
+                f"one of family {unknown[0] >> POINT_BITS}"
+            )
+    found = sum(len(queue) for by_worker in queues.values() for queue in by_worker)
+    if found != header["tasks"]:
+        raise TableError(f"tasks: expected {header['tasks']} in all queues, found {found}")
     return TaskTable(
         header,
         section("sizes", header["size_count"]),

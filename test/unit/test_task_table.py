@@ -143,6 +143,7 @@ def change_word(word: int, value: int, *, checksum: bool = True) -> Callable[[by
 
 TABLE = task_table(lowered())
 HEAD = read_task_table(TABLE).header
+AIC_WORKERS = HEAD["blocks"]
 
 BROKEN: list[tuple[Callable[[bytes], bytes], str]] = [
     (lambda data: data[:40], "a task table has a header of 64 bytes, found 40"),
@@ -177,6 +178,15 @@ BROKEN: list[tuple[Callable[[bytes], bytes], str]] = [
     (
         change_word(HEAD["aiv_queues"] // 4 + 1, 1 << 30),
         "aiv_queues: the first slots of the workers do not ascend",
+    ),
+    (
+        change_word(HEAD["aic_queues"] // 4 + AIC_WORKERS + 1, 200 << POINT_BITS),
+        f"aic_queues: expected tasks of families 0 to {HEAD['families'] - 1}, found one of family "
+        "200",
+    ),
+    (
+        change_word(HEADER.index("tasks"), HEAD["tasks"] + 1),
+        f"tasks: expected {HEAD['tasks'] + 1} in all queues, found {HEAD['tasks']}",
     ),
 ]
 
