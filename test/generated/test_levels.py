@@ -11,7 +11,8 @@ import pytest
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from generated.cases import Case, case_of
+from generated.cases import Backward, Case, Launch, Lowering, case_of
+from generated.graphs import Graph, Step
 from generated.levels import check
 from generated.run import run_cases
 from hpmoe_ir import compiler, kernels
@@ -35,6 +36,32 @@ def test_generated_cases_agree() -> None:
     assert not report.failures
     assert len(report.cases) > 0.8 * CASES
     assert {"forward", "both", "over capacity"} <= set(report.kinds)
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_weights_that_are_used_three_times_have_gradients(accumulate: bool) -> None:
+    """The second and third product add into the first's, with or without an argument for it."""
+    steps = (
+        Step("dispatch", (0,)),
+        Step("combine", (1,)),
+        Step("swiglu", (1,)),
+        Step("matmul", (3,), 32),
+        Step("shared", (4,), -1),
+        Step("shared", (5,), -1),
+    )
+    case = Case(
+        Graph((64,), steps, (2, 6, 1)),
+        ranks=2,
+        local=2,
+        top=2,
+        capacity=None,
+        dtype="bf16",
+        launches=(Launch((5, 7), "uniform", 1), Launch((3, 0), "uniform", 2)),
+        lowering=Lowering(2),
+        backward=Backward(accumulate=accumulate),
+        orders=(0, 1),
+    )
+    assert check(case).kind == "both"
 
 
 def of_kernel(
