@@ -42,17 +42,22 @@ def main() -> int:
     return args.run(args)
 
 
+LEAST = 8
+"""Cases of one process in a round."""
+
+
 def run_levels(args: argparse.Namespace) -> int:
-    """Runs cases until there are as many that differ from each other."""
+    """Runs cases until there are as many that differ from each other, or a few more."""
     seed = random.randrange(2**31) if args.seed is None else args.seed
     print(f"seed {seed}", flush=True)
     total = Report()
     rounds = 0
     start = time.perf_counter()
     while len(total.cases) < args.cases and not total.failures:
-        missing = args.cases - len(total.cases)
+        # The first cases of a seed are the smallest ones, the same for every seed.
+        count = max(args.cases - len(total.cases), LEAST * args.processes)
         total.merge(
-            run_cases(missing, seed + rounds * args.processes, args.processes, Progress(total))
+            run_cases(count, seed + rounds * args.processes, args.processes, Progress(total))
         )
         rounds += 1
     total.seconds = time.perf_counter() - start

@@ -53,6 +53,9 @@ WITHOUT_GRADIENTS = (
     "as another use of the value or its accumulator has",
     # Gradients that need no routing: nothing to spread over ranks.
     "has no comm.route, there is nothing to spread",
+    # The gradient of a sum's operand is that of the sum: an argument, or what is returned already.
+    "does not compute; outputs must be results of tasks",
+    "_backward returns value",
     # The gate weights are used twice, and their gradients are not of the rows' element type.
     "no kernel is registered for sums of f32",
 )
