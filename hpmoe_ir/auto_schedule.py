@@ -7,6 +7,7 @@ on one rank that stands for all: the routing is balanced and looks the same from
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from hpmoe_ir.bounds import Bounds, bounds
+from hpmoe_ir.bounds import CUBE_MACS, Bounds, bounds
 from hpmoe_ir.compiler import CompiledKernel, PassError, Progress, compile_module
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.execution import build_program
@@ -26,7 +27,7 @@ from hpmoe_ir.machine import Machine
 from hpmoe_ir.mirrored import simulate_mirrored
 from hpmoe_ir.passes.convert_comm_to_tile import MIN_TOKENS
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.passes.tile_sizes import largest_matmul_tile
+from hpmoe_ir.passes.tile_sizes import ELEMENT_BYTES, largest_matmul_tile
 from hpmoe_ir.routing import generate_routing, parse_routing
 from hpmoe_ir.runtime.cpu_model import DeviceFault
 from hpmoe_ir.schedules import with_machine
@@ -89,23 +90,25 @@ def auto_candidates(layer: Layer) -> list[str]:
     """The pipelines that `auto` tries, the same for the same sizes and machine.
 
     The default, and `overlap` with the numbers that follow from the sizes: source groups so large
-    that a part has the rows of a matrix tile, and twice as large; a quarter or a third of the
-    columns to a block on the way back; an eighth or a sixth of the experts cut finely at the end,
-    or none; weight gradients in wide tasks or, with the backward direction, in narrower ones, which
-    take longer alone but leave more to L2. One vector core is left out of the tokens' parts: it
-    builds the route meanwhile. At last, products that all matrix cores share, for uneven routing.
+    that a part has the rows of a matrix tile, and twice as large; about a seventh or a quarter of
+    the columns to a block on the way back; as many experts cut finely at the end as the sums take
+    (`experts_beside_sums`), three quarters of them, or none; weight gradients in wide tasks or,
+    with the backward direction, in narrower ones, which take longer alone but leave more to L2.
+    One vector core is left out of the tokens' parts: it builds the route meanwhile. At last,
+    products that all matrix cores share, for uneven routing.
     """
     config, machine = layer.config, layer.machine
     tile = largest_matmul_tile(machine)
     groups = fitting_groups(config, tile.m)
-    quarter, third = _columns(config.hidden, 4, tile.n), _columns(config.hidden, 3, tile.n)
-    some, more = max(1, config.local_experts // 8), max(1, -(-config.local_experts // 6))
+    seventh, quarter = _columns(config.hidden, 7, tile.n), _columns(config.hidden, 4, tile.n)
+    most = experts_beside_sums(config, machine)
+    some = -(-3 * most // 4)
     choices = [
-        (groups[0], quarter, 0),
+        (groups[0], seventh, some),
+        (groups[0], seventh, most),
         (groups[0], quarter, some),
-        (groups[0], quarter, more),
-        (groups[0], third, some),
-        (groups[-1], quarter, some),
+        (groups[0], quarter, 0),
+        (groups[-1], seventh, some),
     ]
     chunks = ""
     if config.tokens >= MIN_TOKENS * machine.aiv_cores > MIN_TOKENS:
@@ -135,10 +138,25 @@ def fitting_groups(config: LayerConfig, rows: int) -> list[int]:
     return sorted(fit[-2:], reverse=True)
 
 
+def experts_beside_sums(config: LayerConfig, machine: Machine) -> int:
+    """Local experts whose last products take as long as the sums over all tokens' copies.
+
+    Sums get half of memory's bandwidth, products their peak.
+    """
+    rates = machine.rates
+    copies = config.tokens * (config.top_k + 1) * config.hidden
+    sums = copies * ELEMENT_BYTES / (rates.shared_bandwidth_hbm / 2)
+    macs = config.tokens * config.top_k * config.hidden * config.width
+    products = macs / (machine.aic_cores * CUBE_MACS * rates.clock_frequency)
+    return min(config.local_experts, math.ceil(config.local_experts * sums / products))
+
+
 def _columns(width: int, parts: int, tile: int) -> int:
-    """Columns of about `parts` blocks, whole matrix tiles where that makes as many."""
-    columns = -(-width // (parts * tile)) * tile
-    return columns if -(-width // columns) * columns == width else -(-width // (parts * 16)) * 16
+    """Columns of about `parts` blocks: of equal ones of whole matrix tiles if there are such."""
+    for count in range(parts, 2 * parts):
+        if width % (count * tile) == 0:
+            return width // count
+    return -(-width // (parts * 16)) * 16
 
 
 def choose(

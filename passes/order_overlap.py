@@ -35,9 +35,6 @@ from hpmoe_ir.passes.task_roles import (
     is_weight_gradient,
 )
 
-EARLY = 0.5
-"""Experts for each matrix core whose rows of the own rank, which need no link, are put first."""
-
 SUMMING = 2 / 3
 """Part of the vector cores that sum at a time while products run: all of them need more of memory's
 bandwidth than there is."""
@@ -110,7 +107,7 @@ def _turn(work: Work, family: TasksOp, by_expert: IntArray) -> IntArray:
         peer = np.asarray(evaluate_index(family.target_peer, points, 0))
         part = part + (peer if is_dispatch(family) else -peer % work.ranks) * groups // work.ranks
         if is_dispatch(family):
-            early = (peer == 0) & (expert < EARLY * work.cores["aic"])
+            early = (peer == 0) & (expert < _early_experts(work))
             return np.where(early, expert - work.ranks * groups, part - work.ahead * groups)
     behind = np.maximum(by_expert - expert, 0)
     return part + behind * _lag(work, groups)
@@ -129,29 +126,43 @@ def _lag(work: Work, groups: int) -> int:
 
 
 def _lanes(work: Work) -> Lanes | None:
-    """Lanes of the puts to experts of other ranks, about as many as fill the link.
+    """Lanes of the puts to experts of other ranks.
 
     A rank's rows go by one lane, or by a few where there are fewer other ranks than lanes: so a
     rank that gets many more rows than others gets them in the order in which it wants them.
     """
-    others, count = work.ranks - 1, min(_link_cores(work), work.cores["aiv"] // 2)
-    if not others or not count:
+    others, count = work.ranks - 1, _lane_count(work)
+    if not count:
         return None
-    if others < count:
-        count = round(count / others) * others
-    else:
-        count = -(-others // round(others / count))
     lanes: list[IntArray] = []
     for family in work.families:
         lane = np.full(family.task_count, -1)
         expert, target = expert_of(family), family.target_peer
         if is_dispatch(family) and expert is not None and target is not None:
             peer = np.asarray(evaluate_index(target, family.coordinates(), 0))
-            early = (peer == 0) & (expert < EARLY * work.cores["aic"])
+            early = (peer == 0) & (expert < _early_experts(work))
             turn = np.maximum(peer - 1, 0) + (expert * others if others < count else 0)
             lane = np.where(early, -1, turn % count)
         lanes.append(np.broadcast_to(lane, (family.task_count,)))
     return Lanes("aiv", np.concatenate(lanes), count)
+
+
+def _lane_count(work: Work) -> int:
+    """As many lanes as fill the link, or so few more or less that ranks share them evenly."""
+    others, count = work.ranks - 1, min(_link_cores(work), work.cores["aiv"] // 2)
+    if not others or not count:
+        return 0
+    if others < count:
+        return round(count / others) * others
+    return -(-others // round(others / count))
+
+
+def _early_experts(work: Work) -> int:
+    """Experts whose rows of the own rank, which need no link, are put first.
+
+    They keep the matrix cores busy for which the lanes do not bring rows at once.
+    """
+    return work.cores["aic"] - _lane_count(work)
 
 
 def _link_cores(work: Work) -> int:
