@@ -8,7 +8,9 @@ on one rank that stands for all: the routing is balanced and looks the same from
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from hpmoe_ir.bounds import CUBE_MACS, Bounds, bounds
-from hpmoe_ir.compiler import CompiledKernel, PassError, Progress, compile_module
+from hpmoe_ir.compiler import Compiled, CompiledKernel, PassError, Progress, compile_module
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.execution import build_program
 from hpmoe_ir.extensions import extension_universe
@@ -27,7 +29,9 @@ from hpmoe_ir.machine import Machine
 from hpmoe_ir.mirrored import simulate_mirrored
 from hpmoe_ir.passes.convert_comm_to_tile import MIN_TOKENS
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
+from hpmoe_ir.passes.lower_moe import LowerMoePass
 from hpmoe_ir.passes.tile_sizes import ELEMENT_BYTES, largest_matmul_tile
+from hpmoe_ir.passes.verify_queues import VerifyQueuesPass
 from hpmoe_ir.routing import generate_routing, parse_routing
 from hpmoe_ir.runtime.cpu_model import DeviceFault
 from hpmoe_ir.schedules import with_machine
@@ -164,29 +168,71 @@ def choose(
 ) -> list[Candidate]:
     """The candidates with their times, the fastest first; of equal ones the earlier.
 
-    Raises InputError where none can be used.
+    While one candidate is compiled, others are timed; what is the same in several is timed once.
+    Only the fastest is verified by `verify-queues`: what that refuses is not chosen. Raises
+    InputError where none can be used.
     """
-    found: list[Candidate] = []
-    for i, text in enumerate(passes, 1):
-        progress(f"candidate {i} of {len(passes)}")
-        found.append(evaluate(layer, text))
+    found = list(_evaluated(layer, passes, progress))
     found.sort(key=lambda candidate: candidate.time_us)
-    if not found or not found[0].kernels:
-        why = found[0].refused if found else "there is none"
-        raise InputError(f"--schedule: auto: no candidate can be used: {why}")
-    return found
+    while found and found[0].kernels:
+        try:
+            _compiled(layer, found[0].passes)
+            return found
+        except PassError as e:
+            found = [*found[1:], Candidate(found[0].passes, refused=str(e))]
+    why = found[0].refused if found else "there is none"
+    raise InputError(f"--schedule: auto: no candidate can be used: {why}")
 
 
 def evaluate(layer: Layer, passes: str) -> Candidate:
     """Compiles a pipeline and times each direction on one rank that stands for all."""
-    known = extension_universe().all_passes
-    lowering = tuple(find("pass", spec, known, PASSES) for spec in parse_many("passes", passes))
     try:
-        compiled = compile_module(layer.ctx, layer.graph, lowering, backward=layer.backward)
+        compiled = _compiled(layer, passes)
         kernels = [_timed(layer, kernel) for kernel in compiled.kernels.values()]
     except (PassError, DeviceFault) as e:
         return Candidate(passes, refused=str(e))
     return Candidate(passes, tuple(kernels))
+
+
+def _evaluated(layer: Layer, passes: Sequence[str], progress: Progress) -> Iterator[Candidate]:
+    """What `evaluate` says of each, but for `verify-queues`; several at a time."""
+    waiting: list[tuple[str, list[Future[TimedKernel]] | str]] = []
+    known: dict[tuple[str, bytes], Future[TimedKernel]] = {}
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for i, text in enumerate(passes, 1):
+            progress(f"candidate {i} of {len(passes)}")
+            try:
+                kernels = list(_compiled(layer, text, verify=False).kernels.values())
+            except PassError as e:
+                waiting.append((text, str(e)))
+                continue
+            for kernel in kernels:
+                if (kernel.source, kernel.table) not in known:
+                    timed = pool.submit(_timed, layer, kernel)
+                    known[kernel.source, kernel.table] = timed
+            waiting.append((text, [known[kernel.source, kernel.table] for kernel in kernels]))
+        progress("waiting for timed runs")
+        for text, timed in waiting:
+            if isinstance(timed, str):
+                yield Candidate(text, refused=timed)
+                continue
+            try:
+                yield Candidate(text, tuple(future.result() for future in timed))
+            except DeviceFault as e:
+                yield Candidate(text, refused=str(e))
+
+
+def _compiled(layer: Layer, passes: str, *, verify: bool = True) -> Compiled:
+    """A candidate in all directions, without `verify-queues` if that is not wanted."""
+    known = extension_universe().all_passes
+    named = [find("pass", spec, known, PASSES) for spec in parse_many("passes", passes)]
+    lowering = [
+        single
+        for found in named
+        for single in (found.passes() if isinstance(found, LowerMoePass) else [found])
+        if verify or not isinstance(single, VerifyQueuesPass)
+    ]
+    return compile_module(layer.ctx, layer.graph, lowering, backward=layer.backward)
 
 
 def _timed(layer: Layer, kernel: CompiledKernel) -> TimedKernel:

@@ -6,6 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import PassFailedException
 
 from hpmoe_ir.auto_schedule import (
     Layer,
@@ -21,6 +24,7 @@ from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.machine import load_machine
+from hpmoe_ir.passes.verify_queues import VerifyQueuesPass
 from hpmoe_ir.source import make_context
 
 SMALL = preset_layer("deepseek-v3-tiny").with_sizes(ranks=2, tokens=64)
@@ -48,6 +52,25 @@ def test_a_candidate_that_is_refused_is_told_and_last():
     assert "refused" in candidate_lines(found)[-1]
     with pytest.raises(InputError, match=r"no candidate can be used: .*source_groups"):
         choose(layer(), [wrong])
+
+
+def test_what_verify_queues_refuses_is_not_chosen(monkeypatch: pytest.MonkeyPatch):
+    """It is asked about the fastest alone: one that it refuses makes way for the next."""
+    fast, slow = "lower-moe", "lower-moe,set-waits{poll-aic=50000 poll-aiv=50000}"
+    asked: list[ModuleOp] = []
+    verify = VerifyQueuesPass.apply
+
+    def apply(self: VerifyQueuesPass, ctx: Context, op: ModuleOp) -> None:
+        asked.append(op)
+        if len(asked) == 1:
+            raise PassFailedException("verify-queues: planted")
+        verify(self, ctx, op)
+
+    monkeypatch.setattr(VerifyQueuesPass, "apply", apply)
+    found = choose(layer(), [slow, fast])
+    assert [c.passes for c in found] == [slow, fast]
+    assert "verify-queues: planted" in found[1].refused
+    assert len(asked) == 2
 
 
 def test_candidates_follow_from_the_sizes():
