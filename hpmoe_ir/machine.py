@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 import hashlib
 import math
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-from hpmoe_ir.machine_rates import RATE_NAMES, RATE_UNITS, Rates
+from hpmoe_ir.machine_rates import RANGES, RATE_NAMES, RATE_UNITS, WHOLE_UNITS, Rates
 
 MACHINE_DIR = Path(__file__).parent / "machines"
 
@@ -146,10 +147,10 @@ def load_machine(name: str) -> Machine:
 
     A description may name another one of the package as its `base`; what it does not say is then
     as there. Raises MachineError for an unknown name, a missing or unknown number, a wrong type or
-    unit, a value outside its own range.
+    unit, a value outside its own range, a rate outside `RANGES`.
     """
     path = Path(name) if name.endswith(".toml") else MACHINE_DIR / f"{name}.toml"
-    if not path.is_file():
+    if not os.path.isfile(path):
         near = difflib.get_close_matches(name, machine_names(), n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise MachineError(f"unknown machine '{name}'; known: {', '.join(machine_names())}{hint}")
@@ -268,6 +269,13 @@ def _number(file: str, key: str, unit: str, table: Mapping[str, Any]) -> Number:
         ):
             expected = "a number of at least 0" if low == 0 else "a positive number"
             raise _error(file, key, f"{name}: expected {expected}, found {value!r}")
+        if key in RATE_NAMES:
+            least, most = RANGES.get(key, RANGES[unit])
+            whole = "a whole number from " if unit in WHOLE_UNITS else ""
+            if not least <= value <= most or (whole and value != int(value)):
+                raise _error(
+                    file, key, f"{name}: expected {whole}{least:g} to {most:g}, found {value!r}"
+                )
         return value
 
     value = amount("value")

@@ -102,3 +102,23 @@ RATE_UNITS: dict[str, str] = {
     f"{f.metadata['section']}.{f.metadata['key']}": f.metadata["unit"] for f in fields(Rates)
 }
 """Unit of each of these numbers."""
+
+RANGES: dict[str, tuple[float, float]] = {
+    "Hz": (1e6, 1e12),
+    "cycles": (0, 1e6),
+    "bytes/cycle": (1, 1e6),
+    "elements/cycle": (1, 1e6),
+    "instructions": (1, 1e6),
+    "bytes/s": (1e6, 1e18),
+    "s": (0, 0.1),
+    "bytes": (1, 2**40),
+    "dma.granule": (1, 2**16),
+    "l2.line": (32, 2**16),
+}
+"""Least and most of a rate, by its name or else its unit.
+
+Wider than any chip. A run of a machine that is slower by far has more polls than can be simulated.
+"""
+
+WHOLE_UNITS = frozenset({"instructions", "bytes"})
+"""Units of rates that are whole numbers."""

@@ -15,7 +15,7 @@ from hpmoe_ir.machine import (
     load_machine,
     machine_names,
 )
-from hpmoe_ir.machine_rates import RATE_NAMES
+from hpmoe_ir.machine_rates import RANGES, RATE_NAMES, RATE_UNITS
 
 TEXT = (MACHINE_DIR / "ascend-a3.toml").read_text()
 
@@ -168,3 +168,41 @@ def test_unknown_machines(name: str, hint: str):
     with pytest.raises(MachineError) as error:
         load_machine(name)
     assert str(error.value) == f"unknown machine '{name}'; known: ascend-a2, ascend-a3{hint}"
+
+
+def with_number(tmp_path: Path, section: str, key: str, value: object, unit: str) -> Path:
+    """The file of a machine that differs from ascend-a3 in one number."""
+    path = tmp_path / "mine.toml"
+    number = f'{key} = {{ value = {value}, unit = "{unit}", source = "a question" }}'
+    path.write_text(f'name = "mine"\nbase = "ascend-a3"\n[{section}]\n{number}\n')
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("latency.poll", "0.2", "0 to 0.1, found 0.2"),
+        ("core_bandwidth.gm_to_ub", "1e-9", "1e+06 to 1e+18, found 1e-09"),
+        ("clock.frequency", "1.8", "1e+06 to 1e+12, found 1.8"),
+        ("matrix.l1_to_l0a", "0.5", "1 to 1e+06, found 0.5"),
+        ("matrix.queue_depth", "1.5", "a whole number from 1 to 1e+06, found 1.5"),
+        ("dma.granule", "1e9", "a whole number from 1 to 65536, found 1000000000.0"),
+        ("l2.line", "16", "a whole number from 32 to 65536, found 16"),
+    ],
+)
+def test_a_rate_that_no_chip_has_is_refused(name: str, value: str, expected: str, tmp_path: Path):
+    """The clocks of the CPU model would run for ever, or divide by 0."""
+    section, _, key = name.partition(".")
+    path = with_number(tmp_path, section, key, value, RATE_UNITS[name])
+    with pytest.raises(MachineError) as error:
+        load_machine(str(path))
+    assert str(error.value) == f"mine.toml: [{section}] {key}: value: expected {expected}"
+
+
+@pytest.mark.parametrize("name", [*RATE_NAMES])
+def test_all_rates_of_a_range_are_taken(name: str, tmp_path: Path):
+    section, _, key = name.partition(".")
+    unit = RATE_UNITS[name]
+    for end in RANGES.get(name, RANGES[unit]):
+        machine = load_machine(str(with_number(tmp_path, section, key, end, unit)))
+        assert getattr(machine.rates, RATE_NAMES[name]) == end
