@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import ModuleOp
 from hpmoe_ir.bounds import CUBE_MACS, Bounds, bounds
 from hpmoe_ir.compiler import Compiled, CompiledKernel, PassError, Progress, compile_module
 from hpmoe_ir.diagnostics import InputError
-from hpmoe_ir.execution import build_program
+from hpmoe_ir.execution import ExecutionError, build_program
 from hpmoe_ir.extensions import extension_universe
 from hpmoe_ir.graph_layer import graph_layer
 from hpmoe_ir.layer import LayerConfig
@@ -32,7 +32,8 @@ from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.lower_moe import LowerMoePass
 from hpmoe_ir.passes.tile_sizes import ELEMENT_BYTES, largest_matmul_tile
 from hpmoe_ir.passes.verify_queues import VerifyQueuesPass
-from hpmoe_ir.routing import generate_routing, parse_routing
+from hpmoe_ir.routing import RoutingError, generate_routing, parse_routing
+from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
 from hpmoe_ir.runtime.cpu_model import DeviceFault
 from hpmoe_ir.schedules import with_machine
 from hpmoe_ir.specs import find, parse_many
@@ -41,6 +42,10 @@ from hpmoe_ir.universe import PASSES
 
 GRADIENT_COLS = 1024
 """Columns of the narrower tasks of weight gradients."""
+
+
+UNTIMED = (DeviceFault, CompileError, ExecutionError)
+"""What says that a kernel can't be timed, though others may be."""
 
 
 @dataclass(frozen=True)
@@ -185,11 +190,14 @@ def choose(
 
 
 def evaluate(layer: Layer, passes: str) -> Candidate:
-    """Compiles a pipeline and times each direction on one rank that stands for all."""
+    """Compiles a pipeline and times each direction on one rank that stands for all.
+
+    Raises InputError where there is no such routing, or the CPU model can't be built here at all.
+    """
     try:
         compiled = _compiled(layer, passes)
         kernels = [_timed(layer, kernel) for kernel in compiled.kernels.values()]
-    except (PassError, DeviceFault) as e:
+    except (PassError, *UNTIMED) as e:
         return Candidate(passes, refused=str(e))
     return Candidate(passes, tuple(kernels))
 
@@ -218,7 +226,7 @@ def _evaluated(layer: Layer, passes: Sequence[str], progress: Progress) -> Itera
                 continue
             try:
                 yield Candidate(text, tuple(future.result() for future in timed))
-            except DeviceFault as e:
+            except UNTIMED as e:
                 yield Candidate(text, refused=str(e))
 
 
@@ -236,7 +244,17 @@ def _compiled(layer: Layer, passes: str, *, verify: bool = True) -> Compiled:
 
 
 def _timed(layer: Layer, kernel: CompiledKernel) -> TimedKernel:
-    executable: Path = build_program(kernel.program, kernel.source)
+    """Raises one of UNTIMED where the kernel can't be used, InputError where none can."""
+    try:
+        executable: Path = build_program(kernel.program, kernel.source)
+        return _timed_executable(layer, kernel, executable)
+    except RoutingError as e:
+        raise InputError(f"--schedule-for: {e}") from e
+    except CompilerMissing as e:
+        raise InputError(str(e)) from e
+
+
+def _timed_executable(layer: Layer, kernel: CompiledKernel, executable: Path) -> TimedKernel:
     name, config = ids_of(kernel.program), layer.config
     if layer.routing == "balanced":
         ids, run = same_from_each_rank(config), simulate_mirrored

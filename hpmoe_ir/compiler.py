@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -260,7 +261,7 @@ def read_compiled(ctx: Context, directory: Path) -> tuple[Compiled, list[str]]:
     changed: list[str] = []
     for name, digest in digests.items():
         path = directory / name
-        if not path.is_file():
+        if not os.path.isfile(path):
             raise InputError("the file is missing, compile again", str(path))
         if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
             changed.append(name)

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.dialects.index import evaluate_index
 from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK
 from hpmoe_ir.dialects.tile import (
@@ -20,6 +21,7 @@ from hpmoe_ir.dialects.tile import (
     element_bytes,
 )
 from hpmoe_ir.lowering.program import LoweredProgram
+from hpmoe_ir.output import write_file
 from hpmoe_ir.passes.dependence import flat_events
 from hpmoe_ir.runtime.cpu_build import KernelEntry, build, cache_dir
 from hpmoe_ir.runtime.cpu_model import (
@@ -65,17 +67,24 @@ def build_program(
     """Compiles the device source against the CPU model; the executable is kept by content.
 
     `quick`: without optimising, for what runs once. `sanitize`: with the address and the
-    undefined-behaviour sanitizer.
+    undefined-behaviour sanitizer. Raises CompilerMissing, CompileError, InputError where the cache
+    can't be written.
     """
     directory = cache_dir() / "sources"
-    directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{program.name}-{hashlib.sha256(source.encode()).hexdigest()[:16]}.cpp"
-    if not path.exists():
-        path.write_text(source)
     kernels = (family.find_kernel() for family in program.families.values())
     extra = {kernel.include for kernel in kernels if kernel.include is not None}
     include = [DEVICE_INCLUDE, *sorted(extra)]
-    return build(path, kernel_entry(program), include, quick=quick, sanitize=sanitize)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            # Another process never sees a part of it.
+            write_file(path, source.encode())
+        return build(path, kernel_entry(program), include, quick=quick, sanitize=sanitize)
+    except OSError as e:
+        raise InputError(
+            f"can't keep built files here, see $HPMOE_CACHE: {e.strerror}", str(cache_dir())
+        ) from e
 
 
 def run_program(

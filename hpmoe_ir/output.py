@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,14 +24,27 @@ def write_together(files: Mapping[Path, bytes]) -> None:
 
     Raises InputError where that is not possible.
     """
-    direct = {p: data for p, data in files.items() if p.exists() and not p.is_file()}
     path = Path()
     try:
+        direct = {p: data for p, data in files.items() if p.exists() and not p.is_file()}
         _write_all({p: data for p, data in files.items() if p not in direct})
         for path, data in direct.items():
             path.write_bytes(data)
     except OSError as e:
         raise InputError(f"can't write the file: {e.strerror}", str(e.filename or path)) from e
+
+
+def check_places(paths: Iterable[Path]) -> None:
+    """Refuses files that can't be written in their folders, before a command takes long for them.
+
+    Raises InputError with the message of `write_together`.
+    """
+    for path in paths:
+        try:
+            with os.scandir(_place(path).parent):
+                pass
+        except OSError as e:
+            raise InputError(f"can't write the file: {e.strerror}", str(path)) from e
 
 
 def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
@@ -65,6 +78,17 @@ def _make_folder(folder: Path, made: list[Path]) -> None:
     made.append(folder)
 
 
+def _place(name: Path) -> Path:
+    """Where a file is, or will be: a link stays one. Raises OSError where no file can be."""
+    with suppress(FileNotFoundError):
+        # A name that is too long, or links in a circle.
+        name.stat()
+    path = name.resolve()
+    if path.is_dir():
+        raise IsADirectoryError(21, "Is a directory", str(name))
+    return path
+
+
 def _write_all(files: Mapping[Path, bytes]) -> None:
     """Replaces files by complete new ones, once all of them have been written."""
     mask = os.umask(0)
@@ -72,10 +96,7 @@ def _write_all(files: Mapping[Path, bytes]) -> None:
     written: dict[Path, Path] = {}
     try:
         for name, data in files.items():
-            # A link stays one.
-            path = name.resolve()
-            if path.is_dir():
-                raise IsADirectoryError(21, "Is a directory", str(name))
+            path = _place(name)
             try:
                 handle, other = tempfile.mkstemp(prefix=f".{path.name[:80]}.", dir=path.parent)
                 written[Path(other)] = path

@@ -55,7 +55,7 @@ def export_cell(path: Path, name: str, ranks: int = 1, python: str = sys.executa
     Its inputs are those that it has declared with MindSpore's own `set_inputs`. With more than one
     rank, the world group of the graph's exchanges has so many. Raises InputError.
     """
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise InputError("no such file", str(path))
     where = f"{path}:{name}"
     with tempfile.TemporaryDirectory(prefix="hpmoe-export-") as directory:

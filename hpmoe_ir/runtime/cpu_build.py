@@ -87,8 +87,8 @@ def _run(command: Sequence[str], what: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         errors = [line for line in done.stderr.splitlines() if "error:" in line]
-        shown = "\n".join(errors[:5]) or done.stderr.strip()
-        raise CompileError(f"{what} does not compile:\n{shown}")
+        shown = errors[:5] or done.stderr.strip().splitlines()
+        raise CompileError("\n  ".join([f"{what} does not compile:", *shown]))
 
 
 def build_engine(sanitize: bool = False) -> list[Path]:

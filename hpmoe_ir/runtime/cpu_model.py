@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import TypeVar
 
+from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.machine import Machine
 from hpmoe_ir.runtime.cpu_build import (
     CompileError,
@@ -408,7 +409,20 @@ def _read_results(directory: Path) -> tuple[Bytes, Records]:
 
 
 def run_job(executable: Path, job: Job, seconds: int, read: Callable[[Path], T]) -> T:
-    """What `read` finds in the job's directory after the run. Raises DeviceFault."""
+    """What `read` finds in the job's directory after the run.
+
+    Raises DeviceFault, InputError where the job's files can't be written.
+    """
+    try:
+        return _run_job(executable, job, seconds, read)
+    except OSError as e:
+        # Not of the kernel but of the machine that runs the model: a full disk, no memory.
+        raise InputError(
+            f"can't run the CPU model: {e.strerror}", str(e.filename or tempfile.gettempdir())
+        ) from e
+
+
+def _run_job(executable: Path, job: Job, seconds: int, read: Callable[[Path], T]) -> T:
     with tempfile.TemporaryDirectory(prefix="hpmoe-job-") as name:
         directory = Path(name)
         (directory / "job.txt").write_text("\n".join(job.lines) + "\n")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
 from functools import partial
-from pathlib import Path
 
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.schedules import AUTO_SCHEDULE
@@ -104,7 +104,7 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
             progress.clear()
             print(line, flush=True)
 
-        if args.schedule == AUTO_SCHEDULE and not (args.graph and Path(args.graph).is_dir()):
+        if args.schedule == AUTO_SCHEDULE and not (args.graph and os.path.isdir(args.graph)):
             ctx = make_context()
             for line in choose_schedule(args, ctx, graph_of(ctx, args), progress):
                 say(line)

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
     from hpmoe_ir.diagnostics import InputError
     from hpmoe_ir.lane_page import lane_page
-    from hpmoe_ir.output import write_together
+    from hpmoe_ir.output import check_places, write_together
     from hpmoe_ir.simulation import json_file
     from hpmoe_ir.tools.progress import Progress
     from hpmoe_ir.tools.simulate_run import SimulateRun
@@ -67,7 +67,8 @@ def run(args: argparse.Namespace) -> int:
     from hpmoe_ir.trace_file import trace_file
 
     outputs = [Path(name) for name in (args.json, args.trace, args.html) if name is not None]
-    if len(set(outputs)) < len(outputs):
+    check_places(outputs)
+    if len({path.resolve() for path in outputs}) < len(outputs):
         raise InputError("--json, --trace, --html: expected different files")
     with Progress() as progress:
         simulate_run = SimulateRun(args, progress)

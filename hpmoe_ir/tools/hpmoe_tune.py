@@ -47,14 +47,17 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 def run(args: argparse.Namespace) -> int:
     """Runs the command."""
     from hpmoe_ir.auto_schedule import Candidate, candidate_lines
+    from hpmoe_ir.output import check_places, write_file
     from hpmoe_ir.source import make_context
     from hpmoe_ir.tools.progress import Progress
     from hpmoe_ir.tune import Budget, tune
 
-    if args.seconds <= 0:
+    if not args.seconds > 0:  # also where it is no number
         raise InputError(f"--seconds: expected a positive number, found {args.seconds:g}")
     if args.trials is not None and args.trials < 1:
         raise InputError(f"--trials: expected at least 1, found {args.trials}")
+    output = Path(args.output)
+    check_places([output])
     ctx = make_context()
     layer = layer_to_schedule(args, ctx, graph_of(ctx, args))
     print(f"{'seed':<9} {args.seed}", flush=True)
@@ -68,11 +71,7 @@ def run(args: argparse.Namespace) -> int:
     text = best.passes
     if layer.backward is not None:
         text = f"{layer.backward.pipeline_pass_spec()},{text}"
-    output = Path(args.output)
-    try:
-        output.write_text(text + "\n")
-    except OSError as e:
-        raise InputError(f"can't write the file: {e.strerror}", str(output)) from e
+    write_file(output, f"{text}\n".encode())
     print(f"{'fastest':<9} {best.time_us:.0f} us of {tried} pipelines tried")
     print(f"{'written':<9} {output}")
     return 0

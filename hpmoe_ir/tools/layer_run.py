@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,7 +123,7 @@ class LayerRun:
     def _compiled(self) -> Compiled:
         ctx = make_context()
         args = self.args
-        if args.preset is None and args.graph is not None and Path(args.graph).is_dir():
+        if args.preset is None and args.graph is not None and os.path.isdir(args.graph):
             refuse_sizes(args, "the layer is compiled already")
             refuse_pipeline(args, "the layer is compiled already")
             compiled, changed = read_compiled(ctx, Path(args.graph))

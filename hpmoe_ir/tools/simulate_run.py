@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -87,7 +88,7 @@ class SimulateRun:
     def is_compiled(self) -> bool:
         """Whether a directory was given."""
         args = self.args
-        return args.preset is None and args.graph is not None and Path(args.graph).is_dir()
+        return args.preset is None and args.graph is not None and os.path.isdir(args.graph)
 
     @cached_property
     def ranks(self) -> Sequence[int | None]:

@@ -7,6 +7,7 @@ passes too, so that only launches, tokens, routing and direction are left.
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
@@ -39,7 +40,7 @@ def layer_config(args: Args) -> LayerConfig:
         return layer_of(args)
     path = Path(args.graph)
     return graph_layer(
-        read_module(make_context(), path / GRAPH_FILE if path.is_dir() else path)
+        read_module(make_context(), path / GRAPH_FILE if os.path.isdir(path) else path)
     ).config
 
 
@@ -55,7 +56,7 @@ def directions_of(args: Args, failure: RunFailure) -> list[Direction]:
     least += [_fewer_late, _plain_routing, _fewer_tokens]
     if args.preset is not None:
         least += [_narrower, _plain_sizes]
-    if args.preset is not None or not Path(args.graph).is_dir():
+    if args.preset is not None or not os.path.isdir(args.graph):
         least += [_fewer_passes]
     return [*least, _plain_seed]
 
@@ -64,7 +65,7 @@ def fixed_sizes(args: Args) -> str:
     """A note on what can't be made smaller; empty for a preset."""
     if args.preset is not None:
         return ""
-    if Path(args.graph).is_dir():
+    if os.path.isdir(args.graph):
         return "the layer is compiled already: only launches, tokens and routing become smaller"
     return (
         "the sizes of a graph are in its types: only launches, tokens, routing and options of "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -160,6 +161,46 @@ def test_a_missing_compiler(
     assert "g++" in message
 
 
+@pytest.mark.parametrize("words", [["compile", "--schedule", "auto"], ["simulate"]])
+def test_candidates_without_a_compiler(
+    words: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    output = [] if words == ["simulate"] else ["-o", str(tmp_path / "out")]
+    message = refused(capsys, *words, *TINY, *output)
+    assert message.endswith("the CPU model needs g++ (C++17), and there is none on the PATH")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cache_that_cannot_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HPMOE_CACHE", str(tmp_path / "file"))
+    message = refused(capsys, "simulate", *TINY, "--no-serial")
+    assert message == (
+        f"{tmp_path / 'file'}: error: can't keep built files here, see $HPMOE_CACHE: "
+        "Not a directory"
+    )
+
+
+def test_no_place_for_the_files_of_a_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk looks the same."""
+    words = ["simulate", *TINY, "--no-serial"]
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 0
+    capsys.readouterr()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    message = refused(capsys, *words)
+    assert "error: can't run the CPU model: No such file or directory" in message
+
+
 def test_the_wrong_level(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A directory's queue level is no graph to compile."""
     with pytest.raises(SystemExit):
@@ -222,3 +263,18 @@ def test_a_damaged_manifest(
     (tmp_path / "manifest.json").write_text(text)
     found = refused(capsys, "run", str(tmp_path))
     assert f"error: expected the manifest of a compiled layer: {message}" in found
+
+
+@pytest.mark.parametrize("command", ["run", "simulate", "tune"])
+def test_a_name_that_no_file_can_have(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, graph = "a" * 300, str(tmp_path / "graph.mlir")
+    output = ["-o", str(tmp_path / "out")] if command == "tune" else []
+    found = refused(capsys, command, name, *output)
+    assert found == f"{name}: error: can't read the file: File name too long"
+    with pytest.raises(SystemExit):
+        main(["import", *TINY, "-o", graph])
+    capsys.readouterr()
+    found = refused(capsys, command, graph, "--machine", f"{name}.toml", *output)
+    assert found.endswith(f"unknown machine '{name}.toml'; known: ascend-a2, ascend-a3")

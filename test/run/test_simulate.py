@@ -299,12 +299,21 @@ def test_a_name_cannot_leave_its_place_in_a_page(
 
 
 def test_nothing_is_written_where_one_file_cannot_be(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     good, bad = tmp_path / "out.json", tmp_path / "none" / "page.html"
+    # And nothing is timed before.
+    monkeypatch.setattr("hpmoe_ir.tools.simulate_run.SimulateRun", None)
     message = refused(capsys, *TINY, "--no-serial", "--json", str(good), "--html", str(bad))
     assert message == f"{bad}: error: can't write the file: No such file or directory"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_two_names_of_one_file_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "link").symlink_to("out")
+    words = [*TINY, "--json", str(tmp_path / "out"), "--trace", str(tmp_path / "link")]
+    message = refused(capsys, *words)
+    assert message == "error: --json, --trace, --html: expected different files"
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,12 @@ def test_what_is_written_compiles(tmp_path: Path, capsys: pytest.CaptureFixture[
     ("words", "message"),
     [
         (["--seconds", "0"], "--seconds: expected a positive number, found 0"),
+        (["--seconds", "nan"], "--seconds: expected a positive number, found nan"),
+        (
+            ["--schedule-for", "imbalance:9"],
+            "--schedule-for: imbalance: expected at most 2 times the mean, when every token picks "
+            "2 experts of one rank, found 9",
+        ),
         (["--trials", "0"], "--trials: expected at least 1, found 0"),
         (
             ["--recompute", "swiglu"],
@@ -84,3 +90,27 @@ def test_what_is_refused(
     assert stop.value.code == 1
     assert capsys.readouterr().err.strip() == f"error: {message}"
     assert not (tmp_path / "passes.txt").exists()
+
+
+def test_the_place_is_refused_before_the_search(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("hpmoe_ir.tune.tune", None)
+    path = tmp_path / "none" / "passes.txt"
+    with pytest.raises(SystemExit) as stop:
+        main(["tune", *SIZES, "-o", str(path)])
+    assert stop.value.code == 1
+    message = f"{path}: error: can't write the file: No such file or directory"
+    assert capsys.readouterr().err.strip() == message
+
+
+def test_without_a_compiler(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SystemExit) as stop:
+        main(["tune", *SIZES, "-o", str(tmp_path / "passes.txt")])
+    assert stop.value.code == 1
+    message = "error: the CPU model needs g++ (C++17), and there is none on the PATH"
+    assert capsys.readouterr().err.strip() == message
+    assert list(tmp_path.iterdir()) == []

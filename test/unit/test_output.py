@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hpmoe_ir.diagnostics import InputError
-from hpmoe_ir.output import write_file, write_files
+from hpmoe_ir.output import check_places, write_file, write_files
 
 
 @contextmanager
@@ -50,6 +50,48 @@ def test_a_file_is_replaced_and_a_link_stays_one(tmp_path: Path):
 def test_a_device_stays_one():
     write_file(Path("/dev/null"), b"new")
     assert Path("/dev/null").is_char_device()
+
+
+def no_place(tmp_path: Path, name: str) -> Path:
+    """A path with files, folders and links around it."""
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "circle").symlink_to("circle")
+    return tmp_path / name
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("none/x", "No such file or directory"),
+        ("file/x", "Not a directory"),
+        ("folder", "Is a directory"),
+        ("circle", "Too many levels of symbolic links"),
+        ("circle/x", "Too many levels of symbolic links"),
+        ("a" * 300, "File name too long"),
+    ],
+)
+def test_a_place_without_a_file_is_refused_before_and_when_writing(
+    tmp_path: Path, name: str, why: str
+):
+    path = no_place(tmp_path, name)
+    before = sorted(p.name for p in tmp_path.iterdir())
+    for refuse in (lambda: check_places([path]), lambda: write_file(path, b"new")):
+        with pytest.raises(InputError) as error:
+            refuse()
+        assert str(error.value) == f"{path}: error: can't write the file: {why}"
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+
+
+def test_places_that_can_be_written(tmp_path: Path):
+    (tmp_path / "old").write_text("old")
+    (tmp_path / "link").symlink_to("not-yet")
+    names = ("new", "old", "link")
+    check_places([Path("/dev/null"), *(tmp_path / name for name in names)])
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["link", "old"]
+    for name in names:
+        write_file(tmp_path / name, b"new")
+    assert (tmp_path / "not-yet").read_bytes() == b"new"
 
 
 @pytest.mark.parametrize("before", [{}, {"file": b"old"}])
