@@ -31,7 +31,7 @@ def main() -> int:
     parser.add_argument("--show", type=int, metavar="CASE", help="shows one case, and runs it")
     args = parser.parse_args()
     seeds = collect()
-    if "table" not in args.without:
+    if not {"table", "simulate"} <= {*args.without}:
         build_kernel(seeds)
     if args.show is not None:
         return show(seeds, args.seed, args.show, args.kind)

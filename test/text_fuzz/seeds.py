@@ -185,11 +185,12 @@ def _generic(pieces: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def build_kernel(seeds: Seeds) -> None:
-    """Builds the generated code of the compiled layer, so that no case has to wait for it."""
+    """Builds the generated code of the compiled layer, so that cases do not wait for it."""
     with tempfile.TemporaryDirectory() as name:
         for file, data in seeds.compiled.items():
             path = Path(name) / file
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
         compiled, _ = read_compiled(make_context(), Path(name))
-    build_program(compiled.forward.program, compiled.forward.source)
+    for kernel in compiled.kernels.values():
+        build_program(kernel.program, kernel.source)

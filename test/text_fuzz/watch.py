@@ -51,12 +51,19 @@ class Case:
     """Seed file and mutations, for people."""
     output: str = ""
     """File or directory that the command writes; in `files` where it exists before."""
+    more_outputs: tuple[str, ...] = ()
+    """Further ones: the command writes all of them or none."""
     place: str = ""
     """What the location of each message must match, if there is one to tell."""
     path: str = ""
     """Directory with installed packages that the command finds."""
     file_limit: int | None = None
     """Most bytes of a file that can be written: a full disk."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """All that the command writes."""
+        return (*((self.output,) if self.output else ()), *self.more_outputs)
 
 
 @dataclass
@@ -174,15 +181,18 @@ def problems_of(case: Case, ending: Ending, directory: Path) -> list[str]:
     }
 
     def is_output(name: str) -> bool:
-        return name == case.output or name.startswith(f"{case.output}/")
+        return any(name == output or name.startswith(f"{output}/") for output in case.outputs)
 
     changed = [n for n, data in case.files.items() if found.get(n) != data]
     added = sorted(set(found) - set(case.files))
     if ending.status == 0:
-        changed = [n for n in changed if not (case.output and is_output(n))]
-        added = [n for n in added if not (case.output and is_output(n))]
-        if case.output and not (directory / case.output).exists():
-            problems.append(f"status 0, and nothing in {case.output}")
+        changed = [n for n in changed if not is_output(n)]
+        added = [n for n in added if not is_output(n)]
+        problems += [
+            f"status 0, and nothing in {output}"
+            for output in case.outputs
+            if found.get(output, PREVIOUS) == PREVIOUS and not os.path.isdir(directory / output)
+        ]
     elif ending.status == 1:
         problems += _message_problems(case, ending)
     else:
@@ -193,10 +203,10 @@ def problems_of(case: Case, ending: Ending, directory: Path) -> list[str]:
         problems.append(f"status {ending.status}, and changed {', '.join(changed[:3])}")
     if added:
         problems.append(f"status {ending.status}, and left {', '.join(added[:3])}")
-    if ending.status and case.output not in case.files and case.output:
-        path = directory / case.output
-        if path.is_dir() and not any(n.startswith(f"{case.output}/") for n in case.files):
-            problems.append(f"status {ending.status}, and left the folder {case.output}")
+    for output in case.outputs if ending.status else ():
+        before = any(n == output or n.startswith(f"{output}/") for n in case.files)
+        if os.path.isdir(directory / output) and not before:
+            problems.append(f"status {ending.status}, and left the folder {output}")
     return problems
 
 

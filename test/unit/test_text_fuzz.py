@@ -56,15 +56,20 @@ def test_a_hang_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def run_main(
-    monkeypatch: pytest.MonkeyPatch, directory: Path, case: Case, files: dict[str, str], text: str
+    monkeypatch: pytest.MonkeyPatch,
+    directory: Path,
+    case: Case,
+    files: dict[str, str],
+    text: str,
+    status: int = 1,
 ) -> Ending:
-    """A case whose command writes `files` and `text`, and fails."""
+    """A case whose command writes `files` and `text`, and fails, or has another status."""
 
     def main(args: Sequence[str]) -> None:
         for name, content in files.items():
             Path(name).write_text(content)
         print(text, file=sys.stderr)
-        sys.exit(1)
+        sys.exit(status)
 
     monkeypatch.setitem(watch.MAINS, "hpmoe-opt", main)
     return run_here(case, directory)
@@ -97,6 +102,34 @@ def test_what_a_failed_command_leaves_is_seen(
     assert found.startswith(problem)
 
 
+ALL_OR_NONE = Case(
+    "simulate", "hpmoe-opt", ("in.mlir",), {"b": PREVIOUS}, "", more_outputs=("a", "b")
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "files", "problems"),
+    [
+        (0, {"a": "new", "b": "new"}, []),
+        (0, {"a": "new"}, ["status 0, and nothing in b"]),
+        (0, {"b": "new"}, ["status 0, and nothing in a"]),
+        (1, {}, []),
+        (1, {"a": "new"}, ["status 1, and left a"]),
+        (1, {"b": "new"}, ["status 1, and changed b"]),
+    ],
+)
+def test_one_of_several_outputs_is_seen(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+    files: dict[str, str],
+    problems: list[str],
+):
+    text = MESSAGE if status else ""
+    found = run_main(monkeypatch, tmp_path, ALL_OR_NONE, files, text, status)
+    assert found.problems == problems
+
+
 def test_a_failed_command_that_leaves_nothing_is_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -104,8 +137,15 @@ def test_a_failed_command_that_leaves_nothing_is_in_order(
 
 
 @pytest.mark.slow
-def test_some_hundred_mutated_inputs():
-    command = [sys.executable, "-m", "text_fuzz", "--seed", "1", "--cases", "400"]
-    command += ["--without", "table", "--apart", "100"]
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--cases", "400", "--without", "table", "--apart", "100"],
+        ["--cases", "40", "--kind", "simulate", "--apart", "20"],
+        ["--cases", "20", "--kind", "tune", "--apart", "20"],
+    ],
+)
+def test_some_mutated_inputs(words: list[str]):
+    command = [sys.executable, "-m", "text_fuzz", "--seed", "1", *words]
     done = subprocess.run(command, cwd=TEST, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

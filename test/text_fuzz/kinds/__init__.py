@@ -13,6 +13,7 @@ from text_fuzz.kinds.mindir import mindir
 from text_fuzz.kinds.options import options
 from text_fuzz.kinds.routing import routing
 from text_fuzz.kinds.table import table
+from text_fuzz.kinds.timed import simulate, tune
 from text_fuzz.seeds import Seeds
 from text_fuzz.watch import Case
 
@@ -32,6 +33,8 @@ KINDS: dict[str, tuple[Kind, int]] = {
     "options": (options, 3),
     "extension": (extension, 2),
     "disk": (disk, 1),
+    "simulate": (simulate, 2),
+    "tune": (tune, 1),
 }
 """Each kind with its share of the cases."""
 
