@@ -23,9 +23,12 @@ class Reason(Enum):
     ONE_SLOT = "one slot with its flags is right too, only slower"
     OWN_LINE = "words beyond the first of a counter's line are nobody's"
     SAME_VALUE = "what is overwritten has been read, or is overwritten by the same value"
-    ONE_TABLE = "a line left over from an earlier launch is right: a run has one table"
+    ONE_FOLD = "there are no more rows than are folded once here, and a barrier follows"
     ONE_PIECE = "the counts of all chunks are one piece here, and a flag to the scalar unit follows"
-    NOT_REACHED = "these programs do not come here: no sums over launches, no waits that give up"
+    NOT_REACHED = (
+        "these programs do not come here: no sums over launches, no waits that give up, no rows "
+        "over capacity"
+    )
 
 
 BY_NAME: dict[str, Reason] = {
@@ -53,10 +56,10 @@ BY_NAME: dict[str, Reason] = {
     "hpmoe/matmul_pipeline.h:wrong-flag:14": Reason.ANY_FLAG,
     "hpmoe/matmul_pipeline.h:one-slot:2": Reason.ONE_SLOT,
     "hpmoe/counters.h:launch:2": Reason.OWN_LINE,
-    "hpmoe/exchange_counts.h:overlap:0": Reason.SAME_VALUE,
     "hpmoe/place_tokens.h:overlap:0": Reason.SAME_VALUE,
-    "hpmoe/env.h:drop-cache:0": Reason.ONE_TABLE,
+    "hpmoe/row_sum.h:drop-barrier:0": Reason.ONE_FOLD,
     "hpmoe/row_sum.h:drop-handover:1": Reason.ONE_PIECE,
+    "hpmoe/build_route.h:drop-handover:2": Reason.NOT_REACHED,
     "hpmoe/env.h:drop-cache:1": Reason.NOT_REACHED,
     "hpmoe/env.h:drop-sync:0": Reason.NOT_REACHED,
     "hpmoe/weight_gradient.h:drop-init:0": Reason.NOT_REACHED,

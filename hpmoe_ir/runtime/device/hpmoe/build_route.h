@@ -5,6 +5,7 @@
 #include "hpmoe/count_tokens.h"
 #include "hpmoe/route.h"
 #include "hpmoe/row_sum.h"
+#include "hpmoe/word_pairs.h"
 
 namespace hpmoe {
 
@@ -28,13 +29,14 @@ class RouteBuilder {
     AscendC::Duplicate(route_, int32_t{0}, static_cast<int32_t>(layout_.words));
     SumCounts();
     route_.SetValue(RouteLayout::kCapacity, static_cast<int32_t>(capacity));
-    if (FindOverflow(capacity)) return;
+    if (!PlaceAtOwners(capacity)) return;
     PlaceSent();
     PlaceReceived();
   }
 
   __aicore__ inline void Store(const Tile<int32_t>& route, const Tile<int32_t>& status) {
     Require(route.cols == layout_.words && status.cols <= RouteLayout::kLine);
+    Handover<AscendC::HardEvent::V_MTE3>();
     Handover<AscendC::HardEvent::S_MTE3>();
     StoreList(route.data, route_, layout_.words);
     StoreList(status.data, route_, status.cols);
@@ -44,7 +46,8 @@ class RouteBuilder {
   static constexpr uint32_t kWord = sizeof(int32_t);
   static constexpr uint32_t kRouteWords = 4 * (kMaxExperts + 2 * RouteLayout::kLine);
   static constexpr uint32_t kPieceWords = 4 * kMaxExperts;
-  static constexpr uint32_t kTotal = 0;  // UB addresses
+  static constexpr uint32_t kMaxSources = 4094;  // rows of one DMA; even, as the pairs need
+  static constexpr uint32_t kTotal = 0;          // UB addresses
   static constexpr uint32_t kBefore = kTotal + kMaxExperts * kWord;
   static constexpr uint32_t kRoute = kBefore + kMaxExperts * kWord;
   static constexpr uint32_t kPiece = kRoute + kRouteWords * kWord;
@@ -56,68 +59,80 @@ class RouteBuilder {
     SumRowsAround(before_, total_, piece_, sent, rank_);
   }
 
-  // Fills in the header where some rank would receive more rows than it has room for.
-  __aicore__ inline bool FindOverflow(uint32_t capacity) {
+  // dest_begin from the sums. Where some rank would receive more rows than it has room for, only
+  // the header is filled in, and false is returned.
+  __aicore__ inline bool PlaceAtOwners(uint32_t capacity) {
+    const AscendC::LocalTensor<int32_t> begins = route_[layout_.dest_begin];
     for (uint32_t p = 0; p < ranks_; ++p) {
-      uint32_t rows = 0;
-      for (uint32_t e = 0; e < local_; ++e) {
-        rows += static_cast<uint32_t>(total_.GetValue(p * local_ + e));
-      }
+      const uint32_t rows =
+          static_cast<uint32_t>(ExclusiveSums(begins, total_, p * local_, local_));
       if (rows <= capacity) continue;
+      Handover<AscendC::HardEvent::S_V>();
+      AscendC::Duplicate(begins, int32_t{0}, static_cast<int32_t>(experts_));
       route_.SetValue(RouteLayout::kStatus, 1);
       route_.SetValue(RouteLayout::kOverRank, static_cast<int32_t>(p));
       route_.SetValue(RouteLayout::kOverRows, static_cast<int32_t>(rows));
-      return true;
+      return false;
     }
-    return false;
+    Handover<AscendC::HardEvent::S_V>();
+    AscendC::Add(begins, begins, before_, static_cast<int32_t>(experts_));
+    return true;
   }
 
-  // sent_begin from the own row of counts, dest_begin from the sums.
+  // sent_begin: what this rank has announced, and the end of its last expert.
   __aicore__ inline void PlaceSent() {
     __gm__ int32_t* own = counts_.data + static_cast<uint64_t>(rank_) * counts_.pitch;
-    LoadList(piece_, own, 2 * experts_);
+    const AscendC::LocalTensor<int32_t> before = piece_[RowStride(experts_)];
+    LoadList(piece_, own, experts_);
+    LoadList(before, own + experts_, experts_);
+    Handover<AscendC::HardEvent::MTE2_V>();
     Handover<AscendC::HardEvent::MTE2_S>();
-    int32_t end = 0;
-    int32_t begin = 0;
-    for (uint32_t x = 0; x < experts_; ++x) {
-      if (x % local_ == 0) begin = 0;
-      const int32_t first = piece_.GetValue(experts_ + x);
-      end = first + piece_.GetValue(x);
-      route_.SetValue(RouteLayout::kSentBegin + x, first);
-      route_.SetValue(layout_.dest_begin + x, begin + before_.GetValue(x));
-      begin += total_.GetValue(x);
-    }
-    route_.SetValue(RouteLayout::kSentBegin + experts_, end);
+    AscendC::Adds(route_[RouteLayout::kSentBegin], before, int32_t{0},
+                  static_cast<int32_t>(experts_));
+    const uint32_t last = experts_ - 1;
+    Handover<AscendC::HardEvent::V_S>();
+    route_.SetValue(RouteLayout::kSentBegin + experts_,
+                    before.GetValue(last) + piece_.GetValue(last));
     Handover<AscendC::HardEvent::S_MTE2>();
   }
 
-  // received_begin and return_begin from all ranks' counts for the own experts.
+  // received_begin and return_begin from all ranks' counts for the own experts. Of each rank's row
+  // whole data blocks are loaded, as far as it has them, so that one instruction loads many rows.
   __aicore__ inline void PlaceReceived() {
-    const uint32_t stride = RoundUp(local_, kDataBlock / kWord);
-    const uint32_t sources = kPieceWords / (2 * stride);  // that fit a piece
+    const uint32_t cols = Min(RowStride(local_), experts_);
+    const uint32_t column = Min(rank_ * local_, experts_ - cols);
+    const uint32_t stride = RowStride(cols);
+    const uint32_t sources = Min(kPieceWords / (2 * stride), kMaxSources);
+    const AscendC::LocalTensor<int32_t> sent = piece_;
+    const AscendC::LocalTensor<int32_t> before = piece_[sources * stride];
     for (uint32_t first = 0; first < ranks_; first += sources) {
-      const uint32_t n = Min(sources, ranks_ - first);
-      for (uint32_t i = 0; i < n; ++i) {
-        __gm__ int32_t* row =
-            counts_.data + static_cast<uint64_t>(first + i) * counts_.pitch + rank_ * local_;
-        LoadList(piece_[2 * i * stride], row, local_);
-        LoadList(piece_[(2 * i + 1) * stride], row + experts_, local_);
-      }
+      const Rows rows = {first, Min(sources, ranks_ - first)};
+      LoadRows(sent, Slice(counts_.data, counts_.pitch, rows, column, cols));
+      LoadRows(before, Slice(counts_.data + experts_, counts_.pitch, rows, column, cols));
       Handover<AscendC::HardEvent::MTE2_S>();
-      for (uint32_t i = 0; i < n; ++i) {
-        for (uint32_t e = 0; e < local_; ++e) {
-          const uint32_t part = e * ranks_ + first + i;
-          route_.SetValue(layout_.received_begin + part + 1, piece_.GetValue(2 * i * stride + e));
-          route_.SetValue(layout_.return_begin + part, piece_.GetValue((2 * i + 1) * stride + e));
-        }
+      for (uint32_t e = 0; e < local_; ++e) {
+        const uint32_t at = rank_ * local_ - column + e;
+        Transpose(layout_.received_begin + e * ranks_ + first, sent[at], stride, rows.count);
+        Transpose(layout_.return_begin + e * ranks_ + first, before[at], stride, rows.count);
       }
       Handover<AscendC::HardEvent::S_MTE2>();
     }
-    int32_t begin = 0;
-    for (uint32_t part = 1; part <= local_ * ranks_; ++part) {
-      begin += route_.GetValue(layout_.received_begin + part);
-      route_.SetValue(layout_.received_begin + part, begin);
+    const AscendC::LocalTensor<int32_t> begins = route_[layout_.received_begin];
+    const uint32_t parts = local_ * ranks_;
+    begins.SetValue(parts, ExclusiveSums(begins, begins, 0, parts));
+  }
+
+  // route[first + i] = column[i * stride] for i < n.
+  __aicore__ inline void Transpose(uint32_t first, const AscendC::LocalTensor<int32_t>& column,
+                                   uint32_t stride, uint32_t n) {
+    uint32_t i = 0;
+    if ((first & 1) == 0) {
+      for (; i + 1 < n; i += 2) {
+        const int32_t low = column.GetValue(i * stride);
+        SetPair(route_, (first + i) / 2, {low, column.GetValue((i + 1) * stride)});
+      }
     }
+    for (; i < n; ++i) route_.SetValue(first + i, column.GetValue(i * stride));
   }
 
   Tile<int32_t> counts_;

@@ -4,6 +4,7 @@
 
 #include "hpmoe/local.h"
 #include "hpmoe/tile.h"
+#include "hpmoe/word_pairs.h"
 
 namespace hpmoe {
 
@@ -30,11 +31,11 @@ __aicore__ inline void CountTokens(const Tile<int32_t>& ids, const Tile<int32_t>
     const uint32_t n = Min(kPiece, total - begin);
     LoadList(piece, ids.data + begin, n);
     Handover<AscendC::HardEvent::MTE2_S>();
-    for (uint32_t i = 0; i < n; ++i) {
-      const uint32_t expert = static_cast<uint32_t>(piece.GetValue(i));
+    VisitWords(piece, n, [&](uint32_t, int32_t id) {
+      const uint32_t expert = static_cast<uint32_t>(id);
       Require(expert < experts);
       count.SetValue(expert, count.GetValue(expert) + 1);
-    }
+    });
     Handover<AscendC::HardEvent::S_MTE2>();
   }
   Handover<AscendC::HardEvent::S_MTE3>();

@@ -20,9 +20,22 @@ __aicore__ inline int32_t ReadShared(__gm__ int32_t* word) {
   return tensor.GetValue(0);
 }
 
-// Returns once the counter has reached `target`, with wrap-around.
+// Reads one word through the data cache: what was there when its line was last loaded.
+__aicore__ inline int32_t ReadCached(__gm__ int32_t* word) {
+  __asm__ __volatile__("");
+  return Global(word, 1).GetValue(0);
+}
+
+// Whether a counter that reads `seen` has reached `target`, with wrap-around.
+__aicore__ inline bool HasReached(int32_t seen, uint32_t target) {
+  return static_cast<int32_t>(static_cast<uint32_t>(seen) - target) >= 0;
+}
+
+// Returns once the counter has reached `target`. A counter only grows, so a value that this core
+// has seen before and that was enough still is: many tasks of a core wait for one event.
 __aicore__ inline void WaitCounter(__gm__ int32_t* counter, uint32_t target) {
-  while (static_cast<int32_t>(static_cast<uint32_t>(ReadShared(counter)) - target) < 0) {
+  if (HasReached(ReadCached(counter), target)) return;
+  while (!HasReached(ReadShared(counter), target)) {
   }
 }
 
@@ -51,14 +64,13 @@ __aicore__ inline int32_t WaitCounter(__gm__ int32_t* counter, uint32_t target,
     poll = waits.poll_aic;
   }
   const int64_t start = AscendC::GetSystemCycle();
-  bool last = false;
-  while (true) {
-    const int32_t seen = ReadShared(counter);
-    if (static_cast<int32_t>(static_cast<uint32_t>(seen) - target) >= 0 || last) return seen;
+  int32_t seen = ReadCached(counter);
+  for (bool last = false; !HasReached(seen, target) && !last; seen = ReadShared(counter)) {
     if (poll != 0) Pause(poll);
     last =
         waits.budget != 0 && AscendC::GetSystemCycle() - start > static_cast<int64_t>(waits.budget);
   }
+  return seen;
 }
 
 // Writes the word that this core adds to counters into its local memory, once.

@@ -90,9 +90,7 @@ class Env {
       return;
     }
     const int32_t seen = WaitCounter(Counter(event), target, waits_);
-    if (static_cast<int32_t>(static_cast<uint32_t>(seen) - target) < 0) {
-      GiveUp(event, seen, target);
-    }
+    if (!HasReached(seen, target)) GiveUp(event, seen, target);
   }
   // Announces that all that this core has read and written so far is done.
   __aicore__ inline void Signal(uint32_t event) const { SignalCounter(Counter(event)); }

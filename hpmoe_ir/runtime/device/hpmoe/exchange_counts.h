@@ -4,13 +4,14 @@
 
 #include "hpmoe/count_tokens.h"
 #include "hpmoe/row_sum.h"
+#include "hpmoe/word_pairs.h"
 
 namespace hpmoe {
 
 namespace exchange_counts {
 constexpr uint32_t kSum = 0;  // UB addresses
-constexpr uint32_t kRow = kSum + kMaxExperts * sizeof(int32_t);
-constexpr uint32_t kPiece = kRow + 2 * kMaxExperts * sizeof(int32_t);
+constexpr uint32_t kBefore = kSum + kMaxExperts * sizeof(int32_t);
+constexpr uint32_t kPiece = kBefore + kMaxExperts * sizeof(int32_t);
 constexpr uint32_t kPieceBytes = 64 * 1024;
 static_assert(kPiece + kPieceBytes <= kUbBytes, "UB");
 }  // namespace exchange_counts
@@ -22,17 +23,12 @@ __aicore__ inline void ExchangeCounts(const Tile<int32_t>& chunk_counts, const T
   const uint32_t experts = chunk_counts.cols;
   Require(experts <= kMaxExperts && dst.cols == 2 * experts);
   const AscendC::LocalTensor<int32_t> sum = Ub<int32_t>(kSum, kMaxExperts);
-  const AscendC::LocalTensor<int32_t> row = Ub<int32_t>(kRow, 2 * kMaxExperts);
+  const AscendC::LocalTensor<int32_t> before = Ub<int32_t>(kBefore, kMaxExperts);
   SumRows(sum, Ub<int32_t>(kPiece, kPieceBytes / sizeof(int32_t)), chunk_counts);
-  int32_t before = 0;
-  for (uint32_t x = 0; x < experts; ++x) {
-    const int32_t count = sum.GetValue(x);
-    row.SetValue(x, count);
-    row.SetValue(experts + x, before);
-    before += count;
-  }
+  StoreList(dst.data, sum, experts);
+  ExclusiveSums(before, sum, 0, experts);
   Handover<AscendC::HardEvent::S_MTE3>();
-  StoreList(dst.data, row, 2 * experts);
+  StoreList(dst.data + experts, before, experts);
   AscendC::PipeBarrier<PIPE_ALL>();
 }
 

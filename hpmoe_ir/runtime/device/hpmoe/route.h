@@ -1,5 +1,9 @@
 // The route of one launch: which rows go where. Written by one task (build_route.h), read by all
 // cores whose tasks cover rows of the route.
+//
+// It is read through the data cache: it fills whole lines, nobody touches them in a launch before
+// that task has ended, and it does not change afterwards. Lines of an earlier launch are gone since
+// the start of the kernel (env.h).
 #ifndef HPMOE_ROUTE_H_
 #define HPMOE_ROUTE_H_
 
@@ -70,7 +74,7 @@ class Route {
 
  private:
   __aicore__ inline uint32_t Word(uint32_t index) const {
-    return static_cast<uint32_t>(ReadShared(words_ + index));
+    return static_cast<uint32_t>(ReadCached(words_ + index));
   }
   __aicore__ inline Rows Between(uint32_t first, uint32_t last) const {
     if (!ok_) return {0, 0};
