@@ -13,26 +13,30 @@ struct MatmulOperands {
   Tile<T> w;
   Tile<T> out;
 
-  __aicore__ inline void LoadChunk(uint32_t slot, const Blocks::Block& b, uint32_t begin,
-                                   uint32_t depth) const {
-    LoadNz(Plan::LhsChunk(slot), a.data + static_cast<uint64_t>(b.row) * a.pitch + begin, b.rows,
-           depth, a.pitch);
+  __aicore__ inline void LoadLhs(const AscendC::LocalTensor<T>& l1, const Blocks::Block& b,
+                                 uint32_t begin, uint32_t depth) const {
+    LoadNz(l1, a.data + static_cast<uint64_t>(b.row) * a.pitch + begin, b.rows, depth, a.pitch);
+  }
+
+  __aicore__ inline void LoadRhs(const AscendC::LocalTensor<T>& l1, const Blocks::Block& b,
+                                 uint32_t begin, uint32_t depth) const {
     if constexpr (TransposeRhs) {
-      LoadNz(Plan::RhsChunk(slot), w.data + static_cast<uint64_t>(b.column) * w.pitch + begin,
-             b.cols, depth, w.pitch);
+      LoadNz(l1, w.data + static_cast<uint64_t>(b.column) * w.pitch + begin, b.cols, depth,
+             w.pitch);
     } else {
-      LoadNz(Plan::RhsChunk(slot), w.data + static_cast<uint64_t>(begin) * w.pitch + b.column,
-             depth, b.cols, w.pitch);
+      LoadNz(l1, w.data + static_cast<uint64_t>(begin) * w.pitch + b.column, depth, b.cols,
+             w.pitch);
     }
   }
 
-  __aicore__ inline void LoadStep(uint32_t l0, uint32_t slot, const Blocks::Block& b,
+  __aicore__ inline void LoadStep(uint32_t l0, const AscendC::LocalTensor<T>& lhs,
+                                  const AscendC::LocalTensor<T>& rhs, const Blocks::Block& b,
                                   uint32_t depth, uint32_t k, uint32_t step) const {
-    LoadLhs(Plan::LhsStep(l0), Plan::LhsChunk(slot), RoundUp(b.rows, kFractal), k, step);
+    LhsToL0(Plan::LhsStep(l0), lhs, RoundUp(b.rows, kFractal), k, step);
     if constexpr (TransposeRhs) {
-      LoadRhsTransposed(Plan::RhsStep(l0), Plan::RhsChunk(slot), b.cols, k, step);
+      TransposedRhsToL0(Plan::RhsStep(l0), rhs, b.cols, k, step);
     } else {
-      LoadRhs(Plan::RhsStep(l0), Plan::RhsChunk(slot), depth, b.cols, k, step);
+      RhsToL0(Plan::RhsStep(l0), rhs, depth, b.cols, k, step);
     }
   }
 

@@ -33,19 +33,12 @@ struct MatmulPlan {
                                      : kFit >= 4 ? 4
                                      : kFit >= 2 ? 2
                                                  : 1;
-  static constexpr uint32_t kChunk = K * kSteps;
   static constexpr uint32_t kRows = M;
   static constexpr uint32_t kCols = N;
   static constexpr uint32_t kStep = K;
-  static constexpr uint32_t kSlot = kSteps * (kLhsStep + kRhsStep);
   static constexpr uint32_t kResults = 2 * kResult <= kL0cBytes ? 2 : 1;
 
-  static __aicore__ inline AscendC::LocalTensor<T> LhsChunk(uint32_t slot) {
-    return {AscendC::TPosition::A1, slot * kSlot, M * kChunk};
-  }
-  static __aicore__ inline AscendC::LocalTensor<T> RhsChunk(uint32_t slot) {
-    return {AscendC::TPosition::B1, slot * kSlot + kSteps * kLhsStep, N * kChunk};
-  }
+  using Element = T;
   static __aicore__ inline AscendC::LocalTensor<T> LhsStep(uint32_t slot) {
     return {AscendC::TPosition::A2, slot * kLhsStep, M * K};
   }
@@ -55,6 +48,56 @@ struct MatmulPlan {
   static __aicore__ inline AscendC::LocalTensor<float> Result(uint32_t slot) {
     return {AscendC::TPosition::CO1, slot * kResult, M * N};
   }
+};
+
+// How a product uses L1: chunks of some steps of the inner dimension, each of both operands twice,
+// and in what is left some chunks of the left operand, which stay there while blocks of the same
+// rows follow each other. Those that stay are spread evenly over the inner dimension, since loads
+// run only a chunk ahead. Half as many steps a chunk take twice as many instructions, but leave
+// room for more: worth it where at least half of the left operand then stays.
+template <class Plan>
+class MatmulL1 {
+ public:
+  // `reused`: whether blocks of the same rows follow each other.
+  __aicore__ inline MatmulL1(uint32_t depth, bool reused) {
+    const uint32_t all = CeilDiv(depth, Plan::kStep);
+    if (reused && Plan::kSteps >= 2 && 2 * Room(Plan::kSteps / 2) >= all) {
+      steps_ = Plan::kSteps / 2;
+    }
+    chunks_ = Max(CeilDiv(all, steps_), 1);
+    // A single chunk would be overwritten while it is read.
+    if (reused && chunks_ > 1) kept_ = Min(Room(steps_) / steps_, chunks_);
+  }
+
+  // Inner indices of a chunk, and the number of chunks: 1 where there are no indices.
+  __aicore__ inline uint32_t Chunk() const { return steps_ * Plan::kStep; }
+  __aicore__ inline uint32_t Chunks() const { return chunks_; }
+  // Whether the left operand of a chunk stays.
+  __aicore__ inline bool Keeps(uint32_t chunk) const { return Kept(chunk + 1) > Kept(chunk); }
+
+  __aicore__ inline AscendC::LocalTensor<typename Plan::Element> Lhs(uint32_t slot,
+                                                                     uint32_t chunk) const {
+    const uint32_t size = steps_ * Plan::kLhsStep;
+    const uint32_t address = Keeps(chunk) ? 2 * Slot() + Kept(chunk) * size : slot * Slot();
+    return {AscendC::TPosition::A1, address, Plan::kRows * Chunk()};
+  }
+  __aicore__ inline AscendC::LocalTensor<typename Plan::Element> Rhs(uint32_t slot) const {
+    return {AscendC::TPosition::B1, slot * Slot() + steps_ * Plan::kLhsStep, Plan::kCols * Chunk()};
+  }
+
+ private:
+  // Steps of the left operand that fit beside two chunks of `steps` steps.
+  static __aicore__ inline uint32_t Room(uint32_t steps) {
+    return (kL1Bytes - 2 * steps * (Plan::kLhsStep + Plan::kRhsStep)) / Plan::kLhsStep;
+  }
+  // Bytes of a chunk of both operands.
+  __aicore__ inline uint32_t Slot() const { return steps_ * (Plan::kLhsStep + Plan::kRhsStep); }
+  // How many of the chunks before this one stay.
+  __aicore__ inline uint32_t Kept(uint32_t chunk) const { return chunk * kept_ / chunks_; }
+
+  uint32_t steps_ = Plan::kSteps;
+  uint32_t chunks_;
+  uint32_t kept_ = 0;
 };
 
 // A row-major block of global memory to NZ in L1; columns a multiple of 16. Rows up to the next
@@ -81,7 +124,7 @@ __aicore__ inline void LoadNz(const AscendC::LocalTensor<T>& dst, __gm__ T* src,
 // Columns k .. k + depth - 1 of the left operand to L0A: one instruction for each 16 columns, whose
 // fractals end a row of fractals apart.
 template <typename T>
-__aicore__ inline void LoadLhs(const AscendC::LocalTensor<T>& dst,
+__aicore__ inline void LhsToL0(const AscendC::LocalTensor<T>& dst,
                                const AscendC::LocalTensor<T>& src, uint32_t rows, uint32_t k,
                                uint32_t depth) {
   const uint32_t across = depth / kFractal;
@@ -95,7 +138,7 @@ __aicore__ inline void LoadLhs(const AscendC::LocalTensor<T>& dst,
 // columns in L1, to L0A: one instruction for each 16 rows turns their fractals, which end a row of
 // fractals apart.
 template <typename T>
-__aicore__ inline void LoadLhsTransposed(const AscendC::LocalTensor<T>& dst,
+__aicore__ inline void TransposedLhsToL0(const AscendC::LocalTensor<T>& dst,
                                          const AscendC::LocalTensor<T>& src, uint32_t chunk,
                                          uint32_t cols, uint32_t k, uint32_t depth) {
   const uint32_t across = depth / kFractal;
@@ -108,7 +151,7 @@ __aicore__ inline void LoadLhsTransposed(const AscendC::LocalTensor<T>& dst,
 
 // Rows k .. k + depth - 1 of the right operand, of `chunk` rows in L1, to L0B.
 template <typename T>
-__aicore__ inline void LoadRhs(const AscendC::LocalTensor<T>& dst,
+__aicore__ inline void RhsToL0(const AscendC::LocalTensor<T>& dst,
                                const AscendC::LocalTensor<T>& src, uint32_t chunk, uint32_t cols,
                                uint32_t k, uint32_t depth) {
   const AscendC::LoadData2DParams params(0, cols / kFractal, chunk / kFractal, 0, 0, true, 0);
@@ -120,7 +163,7 @@ __aicore__ inline void LoadRhs(const AscendC::LocalTensor<T>& dst,
 // Columns k .. k + depth - 1 of the transposed right operand [cols x chunk]: in L1 it already has
 // the order of L0B.
 template <typename T>
-__aicore__ inline void LoadRhsTransposed(const AscendC::LocalTensor<T>& dst,
+__aicore__ inline void TransposedRhsToL0(const AscendC::LocalTensor<T>& dst,
                                          const AscendC::LocalTensor<T>& src, uint32_t cols,
                                          uint32_t k, uint32_t depth) {
   const uint32_t fractals = depth / kFractal * (cols / kFractal);

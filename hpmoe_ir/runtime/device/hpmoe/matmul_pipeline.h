@@ -18,10 +18,12 @@ struct Share {
 // it of the next block) is on its way into L1, and step by step the next operands into L0.
 //
 // Operands knows where the operands and the result are:
-//   LoadChunk(slot, block, begin, depth): inner indices begin .. begin + depth - 1 of a block's
-//     operands to L1; indices up to the next multiple of 16, too, must end in L0 as zeros;
-//   LoadStep(l0, slot, block, depth, k, step): inner indices k .. k + step - 1 of the chunk, depth
-//     counted in whole fractals, to L0A and L0B;
+//   LoadLhs(l1, block, begin, depth), LoadRhs: inner indices begin .. begin + depth - 1 of a
+//   block's
+//     operand to L1; indices up to the next multiple of 16, too, must end in L0 as zeros;
+//   LoadStep(l0, lhs, rhs, block, depth, k, step): inner indices k .. k + step - 1 of a chunk in
+//   L1,
+//     depth counted in whole fractals, to L0A and L0B;
 //   Store(result, block): a result from L0C to global memory.
 template <class Plan, class Operands>
 class MatmulPipeline {
@@ -31,7 +33,7 @@ class MatmulPipeline {
                                    uint32_t depth, const Share& share)
       : operands_(operands),
         depth_(depth),
-        chunks_(Max(CeilDiv(depth, Plan::kChunk), 1)),
+        l1_(depth, cols > share.step * Plan::kCols),
         blocks_{rows, cols, Plan::kRows, Plan::kCols},
         share_(share) {}
 
@@ -44,7 +46,7 @@ class MatmulPipeline {
     for (uint32_t slot = 0; slot < Plan::kResults; ++slot) {
       AscendC::SetFlag<AscendC::HardEvent::FIX_M>(slot);
     }
-    const uint32_t count = CeilDiv(blocks_.Count() - share_.first, share_.step) * chunks_;
+    const uint32_t count = CeilDiv(blocks_.Count() - share_.first, share_.step) * l1_.Chunks();
     for (uint32_t i = 0; i <= count; ++i) {
       if (i < count) Load(i);
       if (i > 0) Multiply(i - 1);
@@ -62,7 +64,7 @@ class MatmulPipeline {
  private:
   // Depth of chunk c.
   __aicore__ inline uint32_t Depth(uint32_t c) const {
-    return Min(Plan::kChunk, depth_ - c * Plan::kChunk);
+    return Min(l1_.Chunk(), depth_ - c * l1_.Chunk());
   }
 
   // The i-th block of this task.
@@ -70,20 +72,28 @@ class MatmulPipeline {
     return blocks_.At(share_.first + i * share_.step);
   }
 
-  // Brings both operands of chunk i into L1.
+  // Brings both operands of chunk i into L1, the left one unless it has stayed there.
+  //
+  // What stays was last read a block earlier, two or more chunks ago, and so before the flag.
   __aicore__ inline void Load(uint32_t i) const {
-    const uint32_t chunk = i % chunks_;
+    const uint32_t block = i / l1_.Chunks();
+    const Blocks::Block b = Block(block);
+    const uint32_t chunk = i % l1_.Chunks();
+    const uint32_t begin = chunk * l1_.Chunk();
     const uint32_t slot = i % 2;
     AscendC::WaitFlag<AscendC::HardEvent::MTE1_MTE2>(slot);
-    operands_.LoadChunk(slot, Block(i / chunks_), chunk * Plan::kChunk, Depth(chunk));
+    if (!l1_.Keeps(chunk) || block == 0 || Block(block - 1).row != b.row) {
+      operands_.LoadLhs(l1_.Lhs(slot, chunk), b, begin, Depth(chunk));
+    }
+    operands_.LoadRhs(l1_.Rhs(slot), b, begin, Depth(chunk));
     AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE1>(slot);
   }
 
   // Adds chunk i to its block's result; stores the result after the block's last chunk.
   __aicore__ inline void Multiply(uint32_t i) {
-    const uint32_t block = i / chunks_;
+    const uint32_t block = i / l1_.Chunks();
     const Blocks::Block b = Block(block);
-    const uint32_t chunk = i % chunks_;
+    const uint32_t chunk = i % l1_.Chunks();
     const uint32_t depth = Max(RoundUp(Depth(chunk), kFractal), kFractal);
     const uint32_t slot = i % 2;
     const uint32_t result = block % Plan::kResults;
@@ -93,14 +103,14 @@ class MatmulPipeline {
       const uint32_t step = Min(Plan::kStep, depth - k);
       const uint32_t l0 = steps_++ % 2;
       AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(l0);
-      operands_.LoadStep(l0, slot, b, depth, k, step);
+      operands_.LoadStep(l0, l1_.Lhs(slot, chunk), l1_.Rhs(slot), b, depth, k, step);
       if (k + step == depth) AscendC::SetFlag<AscendC::HardEvent::MTE1_MTE2>(slot);
       Handover<AscendC::HardEvent::MTE1_M>(l0);
       Accumulate(Plan::Result(result), Plan::LhsStep(l0), Plan::RhsStep(l0), b.rows, b.cols, step,
                  chunk == 0 && k == 0);
       AscendC::SetFlag<AscendC::HardEvent::M_MTE1>(l0);
     }
-    if (chunk + 1 < chunks_) return;
+    if (chunk + 1 < l1_.Chunks()) return;
     Handover<AscendC::HardEvent::M_FIX>(result);
     operands_.Store(Plan::Result(result), b);
     AscendC::SetFlag<AscendC::HardEvent::FIX_M>(result);
@@ -108,7 +118,7 @@ class MatmulPipeline {
 
   Operands operands_;
   uint32_t depth_;
-  uint32_t chunks_;
+  MatmulL1<Plan> l1_;
   Blocks blocks_;
   Share share_;
   uint32_t steps_ = 0;

@@ -17,25 +17,21 @@ struct WeightGradientOperands {
   Tile<T> rhs;
   Tile<Out> out;
 
-  __aicore__ inline void LoadChunk(uint32_t slot, const Blocks::Block& b, uint32_t begin,
-                                   uint32_t depth) const {
-    if (depth == 0 || depth % kFractal != 0) {
-      ZeroLastRows(Plan::LhsChunk(slot), depth, b.rows);
-      ZeroLastRows(Plan::RhsChunk(slot), depth, b.cols);
-      // The rows are copied over the zeros.
-      AscendC::PipeBarrier<PIPE_MTE2>();
-    }
-    if (depth == 0) return;
-    LoadNz(Plan::LhsChunk(slot), lhs.data + static_cast<uint64_t>(begin) * lhs.pitch + b.row, depth,
-           b.rows, lhs.pitch);
-    LoadNz(Plan::RhsChunk(slot), rhs.data + static_cast<uint64_t>(begin) * rhs.pitch + b.column,
-           depth, b.cols, rhs.pitch);
+  __aicore__ inline void LoadLhs(const AscendC::LocalTensor<T>& l1, const Blocks::Block& b,
+                                 uint32_t begin, uint32_t depth) const {
+    Load(l1, lhs, begin, depth, b.row, b.rows);
   }
 
-  __aicore__ inline void LoadStep(uint32_t l0, uint32_t slot, const Blocks::Block& b,
+  __aicore__ inline void LoadRhs(const AscendC::LocalTensor<T>& l1, const Blocks::Block& b,
+                                 uint32_t begin, uint32_t depth) const {
+    Load(l1, rhs, begin, depth, b.column, b.cols);
+  }
+
+  __aicore__ inline void LoadStep(uint32_t l0, const AscendC::LocalTensor<T>& left,
+                                  const AscendC::LocalTensor<T>& right, const Blocks::Block& b,
                                   uint32_t depth, uint32_t k, uint32_t step) const {
-    LoadLhsTransposed(Plan::LhsStep(l0), Plan::LhsChunk(slot), depth, b.rows, k, step);
-    LoadRhs(Plan::RhsStep(l0), Plan::RhsChunk(slot), depth, b.cols, k, step);
+    TransposedLhsToL0(Plan::LhsStep(l0), left, depth, b.rows, k, step);
+    RhsToL0(Plan::RhsStep(l0), right, depth, b.cols, k, step);
   }
 
   __aicore__ inline void Store(const AscendC::LocalTensor<float>& result,
@@ -47,6 +43,20 @@ struct WeightGradientOperands {
   }
 
  private:
+  // Rows begin .. begin + depth - 1 of `cols` columns of an operand.
+  static __aicore__ inline void Load(const AscendC::LocalTensor<T>& l1, const Tile<T>& operand,
+                                     uint32_t begin, uint32_t depth, uint32_t column,
+                                     uint32_t cols) {
+    if (depth == 0 || depth % kFractal != 0) {
+      ZeroLastRows(l1, depth, cols);
+      // The rows are copied over the zeros.
+      AscendC::PipeBarrier<PIPE_MTE2>();
+    }
+    if (depth == 0) return;
+    LoadNz(l1, operand.data + static_cast<uint64_t>(begin) * operand.pitch + column, depth, cols,
+           operand.pitch);
+  }
+
   // Zeros in the last fractal of each 16 columns of a chunk of `rows` rows.
   static __aicore__ inline void ZeroLastRows(const AscendC::LocalTensor<T>& chunk, uint32_t rows,
                                              uint32_t cols) {
