@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -25,12 +25,14 @@ from hpmoe_ir.output import write_file
 from hpmoe_ir.passes.dependence import flat_events
 from hpmoe_ir.runtime.cpu_build import KernelEntry, build, cache_dir
 from hpmoe_ir.runtime.cpu_model import (
+    MOST_WAITING,
     Counters,
     DeviceFault,
     EventCounter,
     MemoryModel,
     MemoryRange,
     RankLaunch,
+    Waiting,
     execute,
 )
 from hpmoe_ir.runtime.task_records import Records
@@ -236,27 +238,13 @@ def name_tasks(program: LoweredProgram, fault: DeviceFault) -> DeviceFault:
     """The fault with the names of its tasks and of the buffer that two of them disagree about, and
     for waiting cores the event and who signals it."""
     lines: list[str] = []
-    if fault.marker is not None:
+    if fault.marker is not None and not fault.waits:
         lines.append(f"in {task_name(program, fault.marker)} on rank {fault.rank} {fault.core}")
     if (other := fault.other) is not None and other.marker is not None:
         name = task_name(program, other.marker)
         lines.append(f"the other in {name} on rank {other.rank} {other.core}")
     if fault.memory is not None and (place := _buffer_at(program, fault.memory)) is not None:
         lines.append(f"at {place} of rank {fault.memory.rank}")
-    for w in fault.waiting[:16]:
-        if w.marker is None:
-            continue
-        text = f"{task_name(program, w.marker)} on rank {w.rank} {w.core}"
-        event = _event_at(program, w.region, w.offset)
-        if event is not None:
-            name, index, threshold = event
-            text += (
-                f" waits for event {index} of @{name}: {w.memory} signals so far, {threshold} in "
-                f"each launch; {_producers(program, name, index, w.rank)}"
-            )
-        lines.append(text)
-    if not lines:
-        return fault
     return DeviceFault(
         fault.kind,
         "\n  ".join([fault.message, *lines]),
@@ -264,9 +252,28 @@ def name_tasks(program: LoweredProgram, fault: DeviceFault) -> DeviceFault:
         core=fault.core,
         marker=fault.marker,
         location=fault.location,
-        waiting=fault.waiting,
+        waiting=[
+            *(_name_waiting(program, waiting) for waiting in fault.waiting[:MOST_WAITING]),
+            *fault.waiting[MOST_WAITING:],
+        ],
         other=fault.other,
         memory=fault.memory,
+    )
+
+
+def _name_waiting(program: LoweredProgram, waiting: Waiting) -> Waiting:
+    """The core with the names of its task and of its event."""
+    if waiting.marker is None:
+        return waiting
+    named = replace(waiting, task=task_name(program, waiting.marker))
+    event = _event_at(program, waiting.region, waiting.offset)
+    if event is None:
+        return named
+    name, index, threshold = event
+    return replace(
+        named,
+        event=f"event {index} of @{name}: {waiting.memory} signals so far, {threshold} in each "
+        f"launch; {_producers(program, name, index, waiting.rank)}",
     )
 
 
@@ -323,5 +330,7 @@ def _producers(program: LoweredProgram, event_name: str, index: int, rank: int) 
             source, point = found[0]
             number = list(program.families).index(signal.family_name)
             first = task_name(program, (number << POINT_BITS) + point)
+            if len(found) == 1:
+                return f"signalled by {first} on rank {source}"
             return f"signalled by {len(found)} tasks, such as {first} on rank {source}"
     return "signalled by no task"

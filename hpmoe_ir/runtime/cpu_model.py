@@ -103,6 +103,10 @@ class Counters:
     given_up: int | None = None
 
 
+MOST_WAITING = 8
+"""Waiting cores that a report lists."""
+
+
 @dataclass(frozen=True)
 class Waiting:
     """A core that could not go on.
@@ -121,6 +125,27 @@ class Waiting:
     memory: int
     reason: str
     location: str
+    task: str = ""
+    """Its task by name, where the program is known."""
+    event: str = ""
+    """The event that it waits for and who signals it, where the program is known."""
+
+    def __str__(self) -> str:
+        who = f"rank {self.rank} {self.core}"
+        who = f"{self.task} on {who}" if self.task else f"{who}{_at(self.marker)}"
+        seen = f", memory holds {self.memory}" if self.memory != self.value else ""
+        what = f"{self.region} + {self.offset}, saw {self.value}{seen}"
+        match self.reason:
+            case _ if self.event:
+                seen = f"; saw {self.value}" if seen else ""
+                return f"{who} waits for {self.event}{seen} ({self.location})"
+            case "CrossCoreWaitFlag":
+                what = f"flag {self.offset}"
+            case "SyncAll":
+                what = "all cores"
+            case _:
+                pass
+        return f"{who} waits in {self.reason} for {what} ({self.location})"
 
 
 @dataclass(frozen=True)
@@ -179,28 +204,25 @@ class DeviceFault(RuntimeError):
         self.memory = memory
         super().__init__(self.report())
 
-    def report(self, most: int = 16) -> str:
-        """The fault in words: one line, then a line for each waiting core, at most `most`."""
+    @property
+    def waits(self) -> bool:
+        """Whether the core at fault is one of those that wait."""
+        return (self.rank, self.core) in [(w.rank, w.core) for w in self.waiting[:MOST_WAITING]]
+
+    def report(self) -> str:
+        """The fault in words: one line, then a line for each waiting core, at most MOST_WAITING."""
         place = f"{self.location}: " if self.location else ""
-        who = "" if self.rank is None else f" (rank {self.rank} {self.core}{_at(self.marker)})"
+        who = ""
+        if self.rank is not None and not self.waits:
+            who = f" (rank {self.rank} {self.core}{_at(self.marker)})"
         lines = [f"{place}{self.kind}: {self.message}{who}"]
         if (o := self.other) is not None:
             lines.append(
                 f"  the other: {o.api} of rank {o.rank} {o.core}{_at(o.marker)} ({o.location})"
             )
-        for w in self.waiting[:most]:
-            what = f"{w.region} + {w.offset}"
-            what += f", saw {w.value}"
-            if w.memory != w.value:
-                what += f", memory holds {w.memory}"
-            if w.reason in ("CrossCoreWaitFlag", "SyncAll"):
-                what = f"flag {w.offset}" if w.reason == "CrossCoreWaitFlag" else "all cores"
-            lines.append(
-                f"  rank {w.rank} {w.core}{_at(w.marker)} waits in {w.reason} for {what}"
-                f" ({w.location})"
-            )
-        if len(self.waiting) > most:
-            lines.append(f"  and {len(self.waiting) - most} more")
+        lines += [f"  {waiting}" for waiting in self.waiting[:MOST_WAITING]]
+        if len(self.waiting) > MOST_WAITING:
+            lines.append(f"  and {len(self.waiting) - MOST_WAITING} more")
         return "\n".join(lines)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -277,6 +278,10 @@ def test_a_wait_that_never_ends_names_its_event(skewed: Built):
         "@matmul (0, 0, 0, 0) on rank 0 aic0 waits for event 0 of @dispatch_done: 0 signals"
         in str(fault.value)
     )
+    # One line for each core.
+    cores = re.findall(r"rank \d+ ai[cv]\d+", str(fault.value))
+    listed = re.findall(r"on (rank \d+ ai[cv]\d+) waits", str(fault.value))
+    assert len({*listed}) == len(listed) == len(cores)
 
 
 def test_inputs_that_do_not_fit_are_refused(skewed: Built):

@@ -130,9 +130,9 @@ def test_an_event_that_never_comes_is_named(waits: tuple[SetWaitsPass, ...]) -> 
         assert reports[0] == reports[1]
         for expected in (
             r"gave up waiting for event \d+ of @\w+: saw \d+, waited for \d+\n"
-            r"  in @\w+ \([\d, ]+\) on rank \d ai[cv]\d+\n",
+            r"  @\w+ \([\d, ]+\) on rank \d ai[cv]\d+ waits for event",
             r"@matmul_1 \([\d, ]+\) on rank \d aic\d+ waits for event \d+ of @swiglu_done: 0 "
-            r"signals so far, \d+ in each launch; signalled by \d+ tasks, such as @swiglu",
+            r"signals so far, 1 in each launch; signalled by @swiglu \(\d",
         ):
             assert re.search(expected, reports[0]), reports[0]
 

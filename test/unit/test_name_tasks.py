@@ -8,7 +8,7 @@ from hpmoe_ir.compiler import read_compiled
 from hpmoe_ir.dialects.queue import POINT_BITS
 from hpmoe_ir.execution import name_tasks
 from hpmoe_ir.lowering.program import LoweredProgram
-from hpmoe_ir.runtime.cpu_model import DeviceFault, MemoryRange, Party
+from hpmoe_ir.runtime.cpu_model import MOST_WAITING, DeviceFault, MemoryRange, Party, Waiting
 from hpmoe_ir.source import make_context
 from hpmoe_ir.tools.hpmoe import main
 
@@ -57,6 +57,47 @@ def test_a_counter_is_named_by_its_event(program: LoweredProgram):
     assert event.line is not None
     at = program.counters + (event.line.value.data + 1) * line
     assert f"at the counter of event 1 of @{name} of rank 1" in race(program, "windows", at).message
+
+
+def waiting(core: str, marker: int | None, region: str, offset: int, reason: str) -> Waiting:
+    """A core of rank 1 that has seen 2 where 3 is now."""
+    return Waiting(1, core, marker, region, offset, 2, 3, reason, "a.h:1")
+
+
+def test_a_line_for_each_waiting_core(program: LoweredProgram):
+    """In the program's words where there are such, else in the chip's."""
+    line = program.machine.counter_line
+    name, event = next((n, e) for n, e in program.events.items() if n == "dispatch_done")
+    assert event.line is not None
+    at = program.counters + event.line.value.data * line
+    first = next(iter(program.families))
+    cores = [
+        waiting("aiv0", 0, "windows", at, "GetValue"),
+        waiting("aiv1", 0, "windows", 64, "GetValue"),
+        waiting("aiv2", 0, "cross-core flag", 5, "CrossCoreWaitFlag"),
+        waiting("aiv3", None, "SyncAll", 0, "SyncAll"),
+        *(waiting("aic0", None, "windows", 64, "GetValue") for _ in range(5)),
+    ]
+    fault = DeviceFault(
+        "deadlock", "no core", rank=1, core="aiv0", marker=0, location="a.h:1", waiting=cores
+    )
+    text = name_tasks(program, fault)
+    header, named, *others = str(text).splitlines()
+    # The core at fault is the first of them.
+    assert header == "a.h:1: deadlock: no core"
+    assert named.startswith(
+        f"  @{first} (0) on rank 1 aiv0 waits for event 0 of @{name}: 3 signals"
+    )
+    assert named.endswith("; saw 2 (a.h:1)")
+    last = "  rank 1 aic0 waits in GetValue for windows + 64, saw 2, memory holds 3 (a.h:1)"
+    assert others == [
+        f"  @{first} (0) on rank 1 aiv1 waits in GetValue for windows + 64, saw 2, memory holds 3 "
+        "(a.h:1)",
+        f"  @{first} (0) on rank 1 aiv2 waits in CrossCoreWaitFlag for flag 5 (a.h:1)",
+        "  rank 1 aiv3 waits in SyncAll for all cores (a.h:1)",
+        *[last] * (MOST_WAITING - 4),
+        f"  and {len(cores) - MOST_WAITING} more",
+    ]
 
 
 def test_memory_without_buffers(program: LoweredProgram):
