@@ -5,27 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from hpmoe_ir.diagnostics import refuse
-from hpmoe_ir.dialects.queue import EventOp, ProgramOp, events_of, orders_of
+from hpmoe_ir.dialects.queue import EventOp, ProgramOp, events_of
 from hpmoe_ir.dialects.tile import buffer_bytes, buffers_of, families_of
 from hpmoe_ir.machine import Machine, load_machine
 from hpmoe_ir.passes.queue_tasks import QueueTasks
 
 
 def check_layout(program: ProgramOp) -> None:
-    """Counters have lines of their own, outside the windows; local memory and cores suffice.
+    """Counters have lines of their own, outside the windows; local memory suffices.
 
     Counters are looked at where `allocate-events` has placed them. Raises RefusedError.
     """
     machine = load_machine(program.machine.data)
     _check_counters(program, machine)
-    for kind, order in orders_of(program).items():
-        if order.core_count > machine.cores(kind):
-            refuse(
-                order,
-                f"verify-queues: the queues are for {order.core_count} {kind} cores, "
-                f"{machine.name} has {machine.cores(kind)}: a kernel whose cores are not all "
-                "resident waits for ever",
-            )
     for name, family in families_of(program).items():
         problem = family.find_kernel().local_use(family.int_options).exceeds(machine)
         if problem:
