@@ -243,6 +243,17 @@ def test_grouped_matmul_by_shares(kernels: Any, shares: int, transpose: bool):
     matmul(kernels, (171, 80, 48), blocking=2, transpose=transpose, shares=shares)
 
 
+# Three and more blocks beside each other, of two rows of blocks: all chunks of the left operand
+# stay in L1 (7 steps in chunks of 2), every second one or so (29 steps), one of them (41 in chunks
+# of 4).
+@pytest.mark.parametrize("shape", [(140, 400, 800), (140, 1808, 560), (130, 2608, 528)])
+@pytest.mark.parametrize("transpose", [False, True])
+def test_grouped_matmul_keeps_chunks_of_the_left_operand(
+    kernels: Any, shape: tuple[int, int, int], transpose: bool
+):
+    matmul(kernels, shape, transpose=transpose)
+
+
 def test_grouped_matmul_stops_at_operands_that_do_not_fit(kernels: Any):
     a: Any = to_bits(kernels.values((4, 24), "bf16", 1), "bf16")
     w: Any = to_bits(kernels.values((24, 16), "bf16", 1), "bf16")
