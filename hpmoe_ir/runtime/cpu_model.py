@@ -439,9 +439,7 @@ def run_job(executable: Path, job: Job, seconds: int, read: Callable[[Path], T])
         return _run_job(executable, job, seconds, read)
     except OSError as e:
         # Not of the kernel but of the machine that runs the model: a full disk, no memory.
-        raise InputError(
-            f"can't run the CPU model: {e.strerror}", str(e.filename or tempfile.gettempdir())
-        ) from e
+        raise InputError(f"can't run the CPU model: {e.strerror}", str(e.filename or "")) from e
 
 
 def _run_job(executable: Path, job: Job, seconds: int, read: Callable[[Path], T]) -> T:

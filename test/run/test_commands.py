@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -199,6 +200,15 @@ def test_no_place_for_the_files_of_a_run(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
     message = refused(capsys, *words)
     assert "error: can't run the CPU model: No such file or directory" in message
+
+    def none(prefix: str) -> NoReturn:
+        raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", none)
+    message = refused(capsys, *words)
+    assert message == (
+        "error: can't run the CPU model: No usable temporary directory found in ['/tmp']"
+    )
 
 
 def test_the_wrong_level(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

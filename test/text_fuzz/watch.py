@@ -160,10 +160,12 @@ def run_apart(case: Case, directory: Path) -> Ending:
     if case.path:
         env["PYTHONPATH"] = f"{directory / case.path}{os.pathsep}{env['PYTHONPATH']}"
     command = [sys.executable, "-m", module, *case.args]
+    most = resource.RLIM_INFINITY if case.file_limit is None else case.file_limit
     try:
         done = subprocess.run(
-            command, cwd=directory, env=env, capture_output=True, timeout=6 * SECONDS, check=False
-        )
+            command, cwd=directory, env=env, capture_output=True, timeout=6 * SECONDS, check=False,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)),
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         return Ending(None, b"", "", [f"hang: more than {6 * SECONDS:g} s"])
     ending = Ending(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"))

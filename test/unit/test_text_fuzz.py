@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -34,6 +35,13 @@ def test_good_and_refused_inputs_are_in_order(tmp_path: Path):
         assert run(CASE, tmp_path).problems == []
         ending = run(REFUSED, tmp_path)
         assert (ending.status, ending.problems) == (1, [])
+
+
+def test_a_full_disk_is_the_same_in_a_process_of_its_own(tmp_path: Path):
+    for run in (run_here, run_apart):
+        for limit, status in ((10, 1), (10000, 0)):
+            ending = run(replace(CASE, file_limit=limit), tmp_path)
+            assert (ending.status, ending.problems) == (status, [])
 
 
 def test_a_traceback_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
