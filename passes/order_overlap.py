@@ -12,12 +12,14 @@ nothing else meanwhile: an order that holds up little where one rank gets many t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 
 import numpy as np
 
 from hpmoe_ir.dialects.index import BoolArray, IntArray, dims_used, evaluate_index
 from hpmoe_ir.dialects.region import Block
 from hpmoe_ir.dialects.tile import TasksOp
+from hpmoe_ir.own_share_kernels import SHARE_SCALARS
 from hpmoe_ir.passes.free_cores import Lanes
 from hpmoe_ir.passes.list_schedule import Limit, Times, list_schedule
 from hpmoe_ir.passes.order_arrival import source_group_dim
@@ -38,6 +40,9 @@ from hpmoe_ir.passes.task_roles import (
 SUMMING = 2 / 3
 """Part of the vector cores that sum at a time while products run: all of them need more of memory's
 bandwidth than there is."""
+
+GOLDEN = (3 - 5**0.5) / 2
+"""The smaller part of the golden section: multiples of it lie evenly, however many there are."""
 
 
 def overlap(work: Work) -> Order:
@@ -68,7 +73,7 @@ def overlap(work: Work) -> Order:
             by_expert[i][:, 0],
             _turn(work, family, by_expert[i][:, 1]),
             i,
-            np.arange(family.task_count),
+            _place(family),
         ]
         keys.append(np.stack(np.broadcast_arrays(*columns), axis=1).astype(np.int64))
     graph = task_graph(families, work.dependences, work.ranks)
@@ -111,6 +116,22 @@ def _turn(work: Work, family: TasksOp, by_expert: IntArray) -> IntArray:
             return np.where(early, expert - work.ranks * groups, part - work.ahead * groups)
     behind = np.maximum(by_expert - expert, 0)
     return part + behind * _lag(work, groups)
+
+
+def _place(family: TasksOp) -> IntArray:
+    """The place of each task among those of its turn.
+
+    Where blocks do not come out even, the first of the tasks that share a product have one more:
+    from expert to expert they begin with another core, about a golden section further.
+    """
+    places, expert = np.arange(family.task_count), expert_of(family)
+    if family.find_kernel().scalars != SHARE_SCALARS or expert is None:
+        return places
+    first, shares = (evaluate_index(s.data, family.coordinates(), 0) for s in family.scalars)
+    count = int(np.max(shares))
+    steps = [step for step in range(1, count) if gcd(step, count) == 1] or [0]
+    step = min(steps, key=lambda step: abs(step - GOLDEN * count))
+    return (np.asarray(first) + expert * step) % count
 
 
 def _lag(work: Work, groups: int) -> int:
