@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
-
-import numpy as np
+from itertools import pairwise, product
 
 from hpmoe_ir.compiler import compile_module
 from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK
@@ -29,12 +27,11 @@ def queues(
         name: list(product(*map(range, f.extents))) for name, f in program.families.items()
     }
     found: list[list[tuple[str, tuple[int, ...]]]] = []
-    for slots in np.split(order.slot_values, order.first_slots[1:-1]):
+    for begin, end in pairwise(order.first_slots.tolist()):
         tasks: list[tuple[str, tuple[int, ...]]] = []
-        for slot in slots.tolist():
-            name = order.family_names[slot >> POINT_BITS]
-            point = points[name][slot & POINT_MASK]
-            tasks.append((name, point))
+        for slot in order.slot_values[begin:end].tolist():
+            name = order.family_names[int(slot) >> POINT_BITS]
+            tasks.append((name, points[name][int(slot) & POINT_MASK]))
         found.append(tasks)
     return found
 
