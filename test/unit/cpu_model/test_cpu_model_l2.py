@@ -92,6 +92,18 @@ def test_it_is_the_textbook_cache(l2_trace: Path, seed: int, line: int):
     assert sum(found) > 3 * size
 
 
+def test_it_stays_so_for_long(l2_trace: Path):
+    """So many touches that what the cache notes of them is tidied up several times."""
+    rng = random.Random(0)
+    line, lines = 512, 80
+    touches: list[Touch] = []
+    for _ in range(200_000):
+        begin = rng.randrange(lines * 2) * line
+        touches.append((begin, begin + rng.randint(1, 3) * line, rng.random() < 0.3))
+    found = moved(l2_trace, lines * line, line, touches)
+    assert found == expected(lines * line, line, touches)
+
+
 @pytest.mark.parametrize("fits", [True, False])
 def test_blocks_of_columns_of_a_matrix(l2_trace: Path, fits: bool):
     """A product reads blocks of columns, each several times: what is held are just those."""
