@@ -103,8 +103,9 @@ def auto_candidates(layer: Layer) -> list[str]:
     the columns to a block on the way back; as many experts cut finely at the end as the sums take
     (`experts_beside_sums`), three quarters of them, or none; weight gradients in wide tasks or,
     with the backward direction, in narrower ones, which take longer alone but leave more to L2.
-    One vector core is left out of the tokens' parts: it builds the route meanwhile. At last,
-    products that all matrix cores share, for uneven routing.
+    One vector core is left out of the tokens' parts: it builds the route meanwhile. The last
+    product is three tasks a core behind the first: with fewer it waits, more changes nothing. At
+    last, products and rows of an expert that many cores share, for uneven routing.
     """
     config, machine = layer.config, layer.machine
     tile = largest_matmul_tile(machine)
@@ -131,10 +132,12 @@ def auto_candidates(layer: Layer) -> list[str]:
         + (f" gradient-cols={gradient}}}" if gradient else "}")
         for g, cols, last, gradient in cuts
     ]
-    # However many rows come: all matrix cores share each expert's product.
+    # However many rows come: all matrix cores share each expert's product, as many vector cores its
+    # rows.
     texts.append(
         f"lower-moe{{policy=overlap rotate-sources=true behind=3 source-groups=1{chunks} "
-        f"return-cols={quarter} matrix-shares={machine.aic_cores}}}"
+        f"return-cols={quarter} matrix-shares={machine.aic_cores} "
+        f"vector-chunks={machine.aic_cores}}}"
     )
     return [with_machine(text, layer.machine_name) for text in ["lower-moe", *texts]]
 

@@ -39,7 +39,8 @@ from hpmoe_ir.passes.task_roles import (
 
 SUMMING = 2 / 3
 """Part of the vector cores that sum at a time while products run: all of them need more of memory's
-bandwidth than there is."""
+bandwidth than there is. For a DeepSeek-V3 layer on 8, 16 and 64 ranks a half, four fifths and all
+are up to 1.3% slower, a third is 2% to 4% slower."""
 
 GOLDEN = (3 - 5**0.5) / 2
 """The smaller part of the golden section: multiples of it lie evenly, however many there are."""
