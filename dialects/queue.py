@@ -55,6 +55,7 @@ from xdsl.printer import Printer
 from xdsl.traits import NoTerminator, SymbolOpInterface, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
+from hpmoe_ir.dialects.credit import credit_text, parse_credit, verify_credit
 from hpmoe_ir.dialects.index import dims_used, format_index, parse_index
 from hpmoe_ir.dialects.queue_event import EventOp
 from hpmoe_ir.dialects.queue_order import POINT_BITS, POINT_MASK, OrderOp
@@ -307,16 +308,21 @@ class WaitOp(_EventUseOp):
 class SignalOp(_EventUseOp):
     """Each task of a family counts once towards an event when it has ended.
 
-    `on` is the rank whose event is meant, where it is not the task's own.
+    `on` is the rank whose event is meant, where it is not the task's own. `credited by` a family
+    says that a put without rows sends no signal: the task of that family on the event's rank counts
+    all such puts, from its own route, when it has ended (`dialects/credit.py`).
 
     ```
     queue.signal @dispatch (p, e) to @recv_ready (e, rank floordiv 2) on (rank + p) mod 4
+        credited by @build_route
     ```
     """
 
     name = "queue.signal"
 
     peer = opt_prop_def(IndexAttr)
+    credit = opt_prop_def(FlatSymbolRefAttrConstr)
+    """Family whose task counts the puts without rows; absent: they signal like all others."""
 
     def __init__(
         self,
@@ -325,11 +331,13 @@ class SignalOp(_EventUseOp):
         event: str,
         index: Sequence[AffineExpr],
         peer: AffineExpr | None = None,
+        credit: FlatSymbolRefAttr | None = None,
     ) -> None:
         super().__init__(
             properties={
                 **_use_properties(family, dims, event, index),
                 "peer": None if peer is None else IndexAttr(peer),
+                "credit": credit,
             }
         )
 
@@ -338,20 +346,39 @@ class SignalOp(_EventUseOp):
         """The rank whose event is meant; None is the task's own."""
         return None if self.peer is None else self.peer.data
 
+    @property
+    def credit_name(self) -> str | None:
+        """Name of the family that counts the puts without rows."""
+        return None if self.credit is None else self.credit.root_reference.data
+
     @classmethod
     def parse(cls, parser: Parser) -> SignalOp:
         use = cls._parse_use(parser, "to")
         peer = parse_index(parser, use[1]) if parser.parse_optional_keyword("on") else None
-        return cls(*use, peer)
+        return cls(*use, peer, parse_credit(parser))
 
     def print(self, printer: Printer) -> None:
         self._print_use(printer, "to")
         if self.peer is not None:
             names = [n.data for n in self.dims]
             printer.print_string(f" on {format_index(self.peer.data, names)}")
+        if self.credit is not None:
+            printer.print_string(f" {credit_text(self.credit)}")
 
     def verify_(self) -> None:
         self._verify_use()
+        program = self.parent_op()
+        if self.credit_name is not None and isinstance(program, ProgramOp):
+            families = families_of(program)
+            verify_credit(
+                self.credit_name,
+                families[self.family_name],
+                families,
+                buffers_of(program),
+                self.peer_expr,
+                self.index_exprs,
+                events_of(program)[self.event_name].extents,
+            )
 
 
 def events_of(program: Operation) -> dict[str, EventOp]:

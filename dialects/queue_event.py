@@ -29,10 +29,13 @@ from hpmoe_ir.dialects.tile_types import MOST_EVENTS, dense_i32, int_array
 class EventOp(IRDLOperation):
     """A family of events: counters with thresholds.
 
-    `allocate-events` adds the first cache line of the counters, one line for each event.
+    `allocate-events` adds the first cache line of the counters, one line for each event. An event
+    with `copies 2` has two counters, used in turn by launches, as a window with two copies has two
+    contents: signals of a launch may then come before all of the launch before have come.
 
     ```
     queue.event @recv_ready (2, 2) count 8 line 16
+    queue.event @exchange_done () count 2 copies 2 line 20
     ```
     """
 
@@ -45,11 +48,18 @@ class EventOp(IRDLOperation):
     """Threshold of each event, row-major; one number where all are equal."""
     line = opt_prop_def(IntegerAttr[I64])
     """Cache line of the first counter, in the counters' part of the window memory."""
+    copies = opt_prop_def(IntegerAttr[I64])
+    """2: two counters for each event, used in turn by launches; absent: one."""
 
     traits = traits_def(SymbolOpInterface())
 
     def __init__(
-        self, name: str, extents: Sequence[int], counts: IntArray, line: int | None = None
+        self,
+        name: str,
+        extents: Sequence[int],
+        counts: IntArray,
+        line: int | None = None,
+        copies: int = 1,
     ) -> None:
         super().__init__(
             properties={
@@ -57,6 +67,7 @@ class EventOp(IRDLOperation):
                 "events": DenseArrayBase.from_list(i64, list(extents)),
                 "counts": dense_i32(counts),
                 "line": None if line is None else IntegerAttr(line, i64),
+                "copies": None if copies == 1 else IntegerAttr(copies, i64),
             }
         )
 
@@ -76,6 +87,24 @@ class EventOp(IRDLOperation):
         counts = int_array(self.counts)
         return np.broadcast_to(counts, (self.event_count,)) if counts.size == 1 else counts
 
+    @property
+    def copy_count(self) -> int:
+        """Counters of each event, used in turn by launches."""
+        return 1 if self.copies is None else self.copies.value.data
+
+    @property
+    def line_count(self) -> int:
+        """Cache lines of all counters of the family."""
+        return self.event_count * self.copy_count
+
+    def first_line(self, launch: int = 1) -> int:
+        """Cache line of the first counter that a launch uses; `allocate-events` has placed it.
+
+        Those that launch n uses are copy n mod copies, one copy after the other.
+        """
+        assert self.line is not None
+        return self.line.value.data + launch % self.copy_count * self.event_count
+
     @classmethod
     def parse(cls, parser: Parser) -> EventOp:
         name = parser.parse_symbol_name().data
@@ -86,8 +115,9 @@ class EventOp(IRDLOperation):
         )
         if counts is None:
             counts = [parser.parse_integer()]
+        copies = parser.parse_integer() if parser.parse_optional_keyword("copies") else 1
         line = parser.parse_integer() if parser.parse_optional_keyword("line") else None
-        op = cls(name, extents, np.ones(1, dtype=np.int64), line)
+        op = cls(name, extents, np.ones(1, dtype=np.int64), line, copies)
         op.counts = DenseArrayBase.from_list(i32, counts)
         return op
 
@@ -98,6 +128,8 @@ class EventOp(IRDLOperation):
         printer.print_string(" ")
         printer.print_symbol_name(self.sym_name)
         printer.print_string(f" ({extents}) count {text}")
+        if self.copy_count != 1:
+            printer.print_string(f" copies {self.copy_count}")
         if self.line is not None:
             printer.print_string(f" line {self.line.value.data}")
 
@@ -116,5 +148,7 @@ class EventOp(IRDLOperation):
             )
         if any(n <= 0 for n in self.counts.get_values()):
             raise VerifyException("a threshold must be positive")
+        if self.copies is not None and self.copy_count != 2:
+            raise VerifyException(f"expected 1 or 2 copies, found {self.copy_count}")
         if self.line is not None and self.line.value.data < 0:
             raise VerifyException(f"a cache line cannot be negative, found {self.line.value.data}")

@@ -42,6 +42,7 @@ from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from hpmoe_ir.dialects import region as regions
+from hpmoe_ir.dialects.credit import parse_credit
 from hpmoe_ir.dialects.index import format_index, parse_index
 from hpmoe_ir.dialects.tile_types import RegionAttr
 
@@ -56,6 +57,8 @@ class EventUse:
     """The threshold, for a wait."""
     peer: AffineExpr | None = None
     """The rank whose event is signalled, where it is not the task's own."""
+    credit: str | None = None
+    """The family that counts the put instead where it has no rows, for a signal."""
 
 
 def format_event_use(use: EventUse) -> str:
@@ -63,7 +66,8 @@ def format_event_use(use: EventUse) -> str:
     index = ", ".join(format_index(e, ()) for e in use.index)
     count = "" if use.count is None else f" count {use.count}"
     peer = "" if use.peer is None else f" on {format_index(use.peer, ())}"
-    return f"@{use.event}[{index}]{count}{peer}"
+    credit = "" if use.credit is None else f" credited by @{use.credit}"
+    return f"@{use.event}[{index}]{count}{peer}{credit}"
 
 
 def parse_event_use(parser: AttrParser) -> EventUse:
@@ -76,7 +80,9 @@ def parse_event_use(parser: AttrParser) -> EventUse:
     if parser.parse_optional_keyword("count"):
         count = parser.parse_integer()
     peer = parse_index(parser, ()) if parser.parse_optional_keyword("on") else None
-    return EventUse(event, tuple(index), count, peer)
+    credit = parse_credit(parser)
+    by = None if credit is None else credit.root_reference.data
+    return EventUse(event, tuple(index), count, peer, by)
 
 
 @irdl_attr_definition

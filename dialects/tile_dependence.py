@@ -22,6 +22,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from hpmoe_ir.dialects.credit import credit_text, parse_credit
 from hpmoe_ir.dialects.index import IntArray, dims_used, format_index, parse_index
 from hpmoe_ir.dialects.tile_tasks import TasksOp
 from hpmoe_ir.dialects.tile_types import MOST_EVENTS, IndexAttr, dense_i32, int_array
@@ -34,10 +35,13 @@ class DependenceOp(IRDLOperation):
     Each task of `producer` counts towards one event of the family of events, each task of
     `consumer` waits for one; an event is reached when `counts` tasks have counted towards it.
     `on p` says that the event is in the memory of rank p, the expression being the producer's.
+    `credited by` a family says that puts without rows do not count: the task of that family on the
+    event's rank counts them all, from its route (`dialects/credit.py`).
 
     ```
     tile.dependence @dispatch (p, e, c) -> @gmm1 (e, g, n) on @recv
       events (2, 2) from (e, rank floordiv 2) on (rank + p) mod 4 to (e, g) count 2
+      credited by @build_route
     ```
     """
 
@@ -59,6 +63,8 @@ class DependenceOp(IRDLOperation):
     """Rank whose event the producer counts towards, over its coordinates; absent: its own."""
     counts = prop_def(DenseArrayBase.constr(i32))
     """Threshold of each event, row-major; one number where all are equal."""
+    credit = opt_prop_def(FlatSymbolRefAttrConstr)
+    """Family whose task counts the puts without rows, on the event's rank; absent: they count."""
 
     def __init__(
         self,
@@ -119,6 +125,11 @@ class DependenceOp(IRDLOperation):
         """Rank whose event the producer counts towards."""
         return None if self.peer is None else self.peer.data
 
+    @property
+    def credit_name(self) -> str | None:
+        """Name of the family that counts the puts without rows."""
+        return None if self.credit is None else self.credit.root_reference.data
+
     @classmethod
     def parse(cls, parser: Parser) -> DependenceOp:
         def family() -> tuple[SymbolRefAttr, list[str]]:
@@ -156,6 +167,7 @@ class DependenceOp(IRDLOperation):
         )
         if counts is None:
             counts = [parser.parse_integer()]
+        credit = parse_credit(parser)
         return cls.create(
             properties={
                 "producer": producer,
@@ -168,6 +180,7 @@ class DependenceOp(IRDLOperation):
                 "target": target,
                 "counts": DenseArrayBase.from_list(i32, counts),
                 **({} if peer is None else {"peer": peer}),
+                **({} if credit is None else {"credit": credit}),
             }
         )
 
@@ -195,6 +208,9 @@ class DependenceOp(IRDLOperation):
             counts = self.counts.get_values()
             text = str(counts[0]) if len(counts) == 1 else str(list(counts))
             printer.print_string(f" count {text}")
+            if self.credit is not None:
+                printer.print_string("\n")
+                printer.print_string(credit_text(self.credit))
 
     def verify_(self) -> None:
         if not (len(self.source) == len(self.target) == len(self.events)):

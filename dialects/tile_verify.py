@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir.affine import AffineExpr
 from xdsl.utils.exceptions import VerifyException
 
+from hpmoe_ir.dialects.credit import verify_credit
 from hpmoe_ir.dialects.index import dims_used, format_index, index_range
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.region import (
@@ -175,6 +176,16 @@ def _verify_dependence(
         verify_event_index(f"{where}: @{name}", exprs, d.extents, family, dims, ranks)
     if d.peer_expr is not None:
         verify_peer(f"{where}: @{producer}", d.peer_expr, families[producer], ranks)
+    if d.credit_name is not None:
+        verify_credit(
+            d.credit_name,
+            families[producer],
+            families,
+            buffers,
+            d.peer_expr,
+            d.source_exprs,
+            d.extents,
+        )
 
 
 def verify_event_index(

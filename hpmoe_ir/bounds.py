@@ -180,13 +180,15 @@ def longest_chain_us(timeline: Timeline) -> float:
     known = {
         name: np.zeros((program.ranks, event.event_count)) for name, event in program.events.items()
     }
+    ends_of: dict[str, Records] = {}
     longest = 0.0
     for name, family in program.families.items():
         alone = _alone_us(timeline, timeline.family(name), family)
         points, size = family.coordinates(), family.task_count
         waits = [w for w in program.waits if w.family_name == name]
-        signals = [s for s in program.signals if s.family_name == name]
-        ends = np.zeros((program.ranks, size))
+        signals = program.signals_of_family(name)
+        left_out = np.broadcast_to(timeline.left_out(name), (program.ranks, size))
+        ends = ends_of[name] = np.zeros((program.ranks, size))
         for rank in range(program.ranks):
             start = np.zeros(size)
             for wait in waits:
@@ -205,7 +207,11 @@ def longest_chain_us(timeline: Timeline) -> float:
                 latency = np.where(
                     owner == rank, rates.latency_signal * 1e6, rates.latency_remote_signal * 1e6
                 )
-                np.maximum.at(known[signal.event_name], (owner, flat), ends[rank] + latency)
+                at = ends[rank] + latency
+                if signal.credit_name is not None:
+                    given = ends_of[signal.credit_name][owner, 0] + rates.latency_signal * 1e6
+                    at = np.where(left_out[rank], given, at)
+                np.maximum.at(known[signal.event_name], (owner, flat), at)
     return longest
 
 

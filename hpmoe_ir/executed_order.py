@@ -79,33 +79,34 @@ class ExecutedOrder:
 def executed_order(timeline: Timeline) -> ExecutedOrder:
     """The dependences of a timed run, from the events of its program and the order of its queues.
 
-    All signals of a task are taken to leave with its first one.
+    All signals of a task are taken to leave with its first one, credits when it ends.
     """
     program, rates, tasks = timeline.program, timeline.machine.rates, timeline.tasks
-    ranks, count = len(timeline.totals), program.event_count
+    ranks, count = len(timeline.totals), program.counter_count
     mirrored = ranks < program.ranks
     signals: list[tuple[IntArray, IntArray, Times]] = []
     waits: list[tuple[IntArray, IntArray]] = []
+    rows_of: dict[str, IntArray] = {}
     for number, (name, family) in enumerate(program.families.items()):
         points, size = family.coordinates(), family.task_count
         rows = np.flatnonzero(tasks["slot"] >> POINT_BITS == number)
         row_of = np.zeros((ranks, size), dtype=np.int64)
         row_of[tasks["rank"][rows], tasks["slot"][rows] & POINT_MASK] = rows
+        rows_of[name] = row_of
+        left_out = timeline.left_out(name)
         for rank in range(ranks):
             for wait in program.waits:
                 if wait.family_name != name:
                     continue
                 event = program.events[wait.event_name]
-                assert event.line is not None
                 flat = flat_events(wait.index_exprs, event.extents, points, rank, size)
-                waits.append((row_of[rank], flat + event.line.value.data + rank * count))
+                waits.append((row_of[rank], flat + event.first_line() + rank * count))
             for signal in program.signals:
                 if signal.family_name != name:
                     continue
                 event = program.events[signal.event_name]
-                assert event.line is not None
                 flat = flat_events(signal.index_exprs, event.extents, points, rank, size)
-                line = flat + event.line.value.data
+                line = flat + event.first_line()
                 owner = np.full(size, rank)
                 if signal.peer_expr is not None:
                     owner = np.broadcast_to(evaluate_index(signal.peer_expr, points, rank), size)
@@ -113,7 +114,14 @@ def executed_order(timeline: Timeline) -> ExecutedOrder:
                         line = mirrored_lines(program, signal)
                 latency = np.where(owner == rank, rates.latency_signal, rates.latency_remote_signal)
                 at = line if mirrored else line + owner * count
-                signals.append((row_of[rank], at, latency * 1e9))
+                sent = np.ones(size, dtype=bool)
+                if signal.credit_name is not None:
+                    sent = ~left_out[rank]
+                    at_credit = np.unique(at[~sent])
+                    giver = rows_of[signal.credit_name][at_credit // count, 0]
+                    later = tasks["end"][giver] - tasks["done"][giver]
+                    signals.append((giver, at_credit, later + rates.latency_signal * 1e9))
+                signals.append((row_of[rank][sent], at[sent], latency[sent] * 1e9))
     none = np.empty(0, dtype=np.int64)
     return ExecutedOrder(
         tasks,

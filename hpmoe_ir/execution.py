@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -151,13 +152,13 @@ def event_counters(program: LoweredProgram) -> Counters:
     line_bytes = program.machine.counter_line
     found: list[tuple[int, EventCounter]] = []
     for name, event in program.events.items():
-        assert event.line is not None
         waited = [_waited_events(program, name, rank) for rank in range(program.ranks)]
-        for index, threshold in enumerate(event.thresholds):
-            number = event.line.value.data + index
+        copies, thresholds = event.copy_count, event.thresholds.tolist()
+        for copy, index in product(range(copies), range(len(thresholds))):
+            number = event.first_line(copy) + index
             offset = program.counters + number * line_bytes
             unwaited = tuple(r for r, events in enumerate(waited) if index not in events)
-            counter = EventCounter(name, index, offset, int(threshold), unwaited)
+            counter = EventCounter(name, index, offset, thresholds[index], unwaited, copies, copy)
             found.append((number, counter))
     found.sort(key=lambda numbered: numbered[0])
     events = tuple(counter for _, counter in found)
@@ -186,7 +187,7 @@ def _initial_windows(program: LoweredProgram, size: int) -> bytes:
     them, which are 0."""
     words = np.full(size // 4, MARK, dtype="<u4")
     begin = program.counters // 4
-    bytes_of_counters = program.event_count * program.machine.counter_line
+    bytes_of_counters = program.counter_count * program.machine.counter_line
     words[begin : begin + (bytes_of_counters + program.given_up_bytes) // 4] = 0
     return words.tobytes()
 
@@ -303,9 +304,9 @@ def _event_at(program: LoweredProgram, region: str, offset: int) -> tuple[str, i
         return None
     line = (offset - program.counters) // program.machine.counter_line
     for name, event in program.events.items():
-        assert event.line is not None
-        index = line - event.line.value.data
-        if 0 <= index < event.event_count:
+        place = line - event.first_line(0)
+        if 0 <= place < event.line_count:
+            index = place % event.event_count
             return name, index, int(event.thresholds[index])
     return None
 
@@ -330,7 +331,10 @@ def _producers(program: LoweredProgram, event_name: str, index: int, rank: int) 
             source, point = found[0]
             number = list(program.families).index(signal.family_name)
             first = task_name(program, (number << POINT_BITS) + point)
-            if len(found) == 1:
-                return f"signalled by {first} on rank {source}"
-            return f"signalled by {len(found)} tasks, such as {first} on rank {source}"
+            text = f"signalled by {first} on rank {source}"
+            if len(found) > 1:
+                text = f"signalled by {len(found)} tasks, such as {first} on rank {source}"
+            if signal.credit_name is not None:
+                text += f"; @{signal.credit_name} on rank {rank} counts those without rows"
+            return text
     return "signalled by no task"

@@ -53,6 +53,9 @@ def _counts(program: LoweredProgram, ranks: Sequence[RankIntegers]) -> list[tupl
     ids = ids_of(program)
     counts = np.stack([np.bincount(r.arrays[ids].ravel(), minlength=experts) for r in ranks])
     _check_alike(program, counts)
+    # Exactly alike: which puts have no rows must be the same for all.
+    local = experts // program.ranks
+    counts = np.stack([np.roll(counts[0], rank * local) for rank in range(program.ranks)])
     rows = np.concatenate([counts, np.cumsum(counts, axis=1) - counts], axis=1)
     data = rows.astype("<i4").tobytes()
     fills: list[tuple[str, int, bytes]] = []
@@ -83,7 +86,7 @@ def _mirrored_counters(program: LoweredProgram) -> dict[tuple[int, int], int]:
     """For each signal of rank 0 to a peer, the counter of rank 0 that a peer signals likewise."""
     counters: dict[tuple[int, int], int] = {}
     for number, name in enumerate(program.families):
-        signals = [s for s in program.signals if s.family_name == name]
+        signals = program.signals_of_family(name)
         for place, signal in enumerate(signals):
             if signal.peer_expr is None:
                 continue
@@ -100,7 +103,6 @@ def mirrored_lines(program: LoweredProgram, signal: SignalOp) -> IntArray:
     family, event = program.families[signal.family_name], program.events[signal.event_name]
     points, size = family.coordinates(), family.task_count
     assert signal.peer_expr is not None
-    assert event.line is not None
     peers = np.stack(
         [
             np.broadcast_to(evaluate_index(signal.peer_expr, points, rank), size)
@@ -114,5 +116,5 @@ def mirrored_lines(program: LoweredProgram, signal: SignalOp) -> IntArray:
         )
     sources = np.argmax(peers == 0, axis=0)
     return flat_events(signal.index_exprs, event.extents, points, sources, size) + (
-        event.line.value.data
+        event.first_line()
     )

@@ -142,6 +142,8 @@ class Simulation:
             "losses": losses,
             "utilisation": {n: _rounded(v) for n, v in asdict(self.utilisation).items()},
             "exposed_communication_us": _rounded(self.exposed_us),
+            "signals": int(timeline.tasks["signals"].sum()),
+            "remote_signals": int(timeline.tasks["remote"].sum()),
             "families": list(timeline.program.families),
             "tasks": self._task_columns(),
         }

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hpmoe_ir.dialects.index import BoolArray
 from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK
 from hpmoe_ir.dialects.tile import BufferOp, buffer_type, element_bytes
 from hpmoe_ir.execution import ExecutionError, Raw, kernel_entry, name_tasks
@@ -55,6 +56,14 @@ class Timeline:
         """The grid point of each task, as its row-major number."""
         return tasks["slot"] & POINT_MASK
 
+    def left_out(self, name: str) -> BoolArray:
+        """[ranks that were run, tasks] which tasks left signals to a credit, having no rows."""
+        tasks = self.family(name)
+        wanted = len(self.program.signals_of_family(name))
+        sent = np.zeros((len(self.totals), self.program.families[name].task_count), dtype=np.int64)
+        sent[tasks["rank"], self.points(tasks)] = tasks["signals"]
+        return sent < wanted
+
     def busy(self, core: str, pipe: str) -> float:
         """Mean part of the time in which `pipe` of a core of kind `core` works."""
         cores = self.program.orders[core].core_count * len(self.totals)
@@ -101,7 +110,7 @@ def simulate(
             blocks=program.orders["aic"].core_count,
             machine=machine,
             counters=CounterLines(
-                "windows", program.counters, program.event_count, machine.counter_line
+                "windows", program.counters, program.counter_count, machine.counter_line
             ),
             stages=None if stages is None else _stage_list(program, stages),
             mirror=mirror,

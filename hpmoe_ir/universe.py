@@ -54,6 +54,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "assign-queues": _pass("assign_queues", "AssignQueuesPass"),
     "convert-comm-to-tile": _pass("convert_comm_to_tile", "ConvertCommToTilePass"),
     "convert-moe-to-comm": _pass("convert_moe_to_comm", "ConvertMoeToCommPass"),
+    "credit-empty-puts": _pass("credit_empty_puts", "CreditEmptyPutsPass"),
     "derive-backward": _pass("derive_backward", "DeriveBackwardPass"),
     "elide-dependencies": _pass("elide_dependencies", "ElideDependenciesPass"),
     "expand-tasks": _pass("expand_tasks", "ExpandTasksPass"),

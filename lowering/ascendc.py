@@ -10,12 +10,16 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir.affine import AffineConstantExpr
 from xdsl.utils.target import Target
 
+from hpmoe_ir.dialects.queue import SignalOp
 from hpmoe_ir.dialects.region import GroupedRows, Region, SentRows, TokenRows
 from hpmoe_ir.dialects.tile import TasksOp, buffer_type, route_type
 from hpmoe_ir.kernels import Kernel, TileOperand
 from hpmoe_ir.lowering.cpp_names import check_cpp_name
+from hpmoe_ir.lowering.cpp_text import wrapped
+from hpmoe_ir.lowering.credits import credit_function, credit_name, credited_signals
+from hpmoe_ir.lowering.events import event_number, event_wait
 from hpmoe_ir.lowering.program import LoweredProgram, LoweringError, lowered_program
-from hpmoe_ir.lowering.regions import TaskBody, element_name, flat_index
+from hpmoe_ir.lowering.regions import TaskBody, element_name
 from hpmoe_ir.lowering.sizes import Sizes, camel
 
 RESERVED = frozenset({"table", "workspace", "windows", "tokens", "launch", "env", "args", "point"})
@@ -53,7 +57,9 @@ def device_source(program: LoweredProgram) -> str:
     """Text of the device source."""
     sizes = Sizes()
     functions = [_family(program, family, sizes) for family in program.families.values()]
-    headers = sorted({f.kernel.header for f in functions} | {"hpmoe/worker.h"})
+    credits = [credit_function(program, signal, sizes) for signal in credited_signals(program)]
+    own = {"hpmoe/worker.h", "hpmoe/credit.h"} if credits else {"hpmoe/worker.h"}
+    headers = sorted({f.kernel.header for f in functions} | own)
     includes = "\n".join(f'#include "{h}"' for h in headers)
     enumerators = "\n".join(f"  {name}," for name in sizes.values)
     check_cpp_name(program.op, program.name, "ascendc")
@@ -63,7 +69,7 @@ def device_source(program: LoweredProgram) -> str:
     fields = "\n".join(f"  GM_ADDR {p};" for p in pointers)
     parameters = ", ".join(f"GM_ADDR {p}" for p in [*pointers, "table", "workspace", "windows"])
     entry = wrapped(f"    {parameters}, uint32_t tokens, uint32_t launch) {{", 0)
-    bodies = "\n\n".join(f.text for f in functions)
+    bodies = "\n\n".join([*credits, *(f.text for f in functions)])
     return f"""\
 // Device source of @{program.name}: one persistent kernel for {program.machine.arch}, AIC and AIV.
 #include "kernel_operator.h"
@@ -109,6 +115,8 @@ def program_sizes(program: LoweredProgram) -> list[int]:
     sizes = Sizes()
     for family in program.families.values():
         _family(program, family, sizes)
+    for signal in credited_signals(program):
+        credit_function(program, signal, sizes)
     return list(sizes.values.values())
 
 
@@ -121,7 +129,7 @@ def _family(program: LoweredProgram, family: TasksOp, sizes: Sizes) -> FamilyCod
     body.name_peer()
     for wait in program.waits:
         if wait.family_name == name:
-            lines.append(f"env.Wait({_event(body, wait.event_name, wait.index_exprs)});")
+            lines.append(f"env.{event_wait(body, wait.event_name, wait.index_exprs)};")
     if family.route is not None:
         route = family.route.root_reference.data
         buffer = program.buffers[route]
@@ -132,26 +140,26 @@ def _family(program: LoweredProgram, family: TasksOp, sizes: Sizes) -> FamilyCod
     writes = _tiles(body, family.write_regions, kernel.writes, "write")
     empty = _empty_checks(body, family.write_regions)
     call = _Call(body, kernel)
+    start = len(lines)
+    known = dict(body.rows)
+    reads = _tiles(body, family.read_regions, kernel.reads, "read")
+    lines.append(call.text([*reads, *writes]))
+    signals = program.signals_of_family(name)
+    plain = [_signal(body, s) for s in signals if s.credit is None]
+    credited = [_signal(body, s) for s in signals if s.credit is not None]
     if empty:
-        lines.append(f"if ({' && '.join(empty)}) {{")
-        start = len(lines)
-        known = dict(body.rows)
-        reads = _tiles(body, family.read_regions, kernel.reads, "read")
-        lines.append(call.text([*reads, *writes]))
         body.rows = known
-        lines[start:] = [f"  {line}" for line in lines[start:]]
-        lines.append("}")
-    else:
-        reads = _tiles(body, family.read_regions, kernel.reads, "read")
-        lines.append(call.text([*reads, *writes]))
-    for signal in program.signals:
-        if signal.family_name != name:
-            continue
-        event = _event(body, signal.event_name, signal.index_exprs)
-        if signal.peer_expr is None:
-            lines.append(f"env.Signal({event});")
-        else:
-            lines.append(f"env.SignalPeer({event}, {body.index(signal.peer_expr)});")
+        if not plain:
+            lines += credited
+        lines[start:] = _unless_empty(empty, lines[start:])
+    lines += plain
+    if plain and credited:
+        lines += _unless_empty(empty, credited)
+    lines += [
+        f"{credit_name(program, s)}(env);"
+        for s in credited_signals(program)
+        if s.credit_name == name
+    ]
     dims = ", ".join(family.dim_names)
     text = "\n".join(
         [
@@ -165,19 +173,6 @@ def _family(program: LoweredProgram, family: TasksOp, sizes: Sizes) -> FamilyCod
     return FamilyCode(camel(name), text, kernel)
 
 
-def wrapped(line: str, indent: int = 4) -> str:
-    """A statement over several lines where it is longer than 100 characters."""
-    lines: list[str] = []
-    start = " " * (len(line) - len(line.lstrip()) + indent)
-    while len(line) > 100 and not line.lstrip().startswith("//"):
-        cut = max(line.rfind(mark, len(start) + 20, 100) + 1 for mark in (", ", " = ", " + "))
-        if cut <= 0:
-            break
-        lines.append(line[:cut].rstrip())
-        line = start + line[cut:].lstrip()
-    return "\n".join([*lines, line])
-
-
 def _decode_point(body: TaskBody) -> None:
     family = body.family
     names, extents = family.dim_names, family.extents
@@ -189,13 +184,15 @@ def _decode_point(body: TaskBody) -> None:
         body.lines.append(f"const uint32_t {names[0]} = point;")
 
 
-def _event(body: TaskBody, event_name: str, index: tuple[object, ...]) -> str:
-    event = body.program.events[event_name]
-    name = f"k{camel(event_name)}"
-    assert event.line is not None
-    first = body.sizes.word(name, event.line.value.data)
-    flat = flat_index(body, index, event.extents, name)  # pyright: ignore[reportArgumentType]
-    return f"{first} + {flat}" if flat else first
+def _unless_empty(checks: list[str], lines: list[str]) -> list[str]:
+    return [f"if ({' && '.join(checks)}) {{", *(f"  {line}" for line in lines), "}"]
+
+
+def _signal(body: TaskBody, signal: SignalOp) -> str:
+    event = event_number(body, signal.event_name, signal.index_exprs)
+    if signal.peer_expr is None:
+        return f"env.Signal({event});"
+    return f"env.SignalPeer({event}, {body.index(signal.peer_expr)});"
 
 
 _ELEMENTS = {

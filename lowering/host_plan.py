@@ -94,8 +94,8 @@ def host_plan(program: LoweredProgram, table: bytes) -> HostPlan:
 def _events(program: LoweredProgram) -> tuple[tuple[str, int, int], ...]:
     found: list[tuple[str, int, int]] = []
     for name, event in program.events.items():
-        assert event.line is not None
-        found.append((name, event.line.value.data, event.event_count))
+        for copy in range(event.copy_count):
+            found.append((name, event.first_line(copy), event.event_count))
     return tuple(found)
 
 

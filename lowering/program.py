@@ -65,6 +65,14 @@ class LoweredProgram:
         """The buffers of one memory space."""
         return [b for b in self.buffers.values() if b.space.data == space]
 
+    def signals_of_family(self, family: str) -> list[SignalOp]:
+        """The signals of a family's tasks, in the order in which a task sends them.
+
+        Those that a task without rows leaves to a credit come last.
+        """
+        own = [s for s in self.signals if s.family_name == family]
+        return sorted(own, key=lambda s: s.credit is not None)
+
     @property
     def counters(self) -> int:
         """Byte offset of the events' counters in the window memory."""
@@ -73,8 +81,13 @@ class LoweredProgram:
 
     @property
     def event_count(self) -> int:
-        """Number of events, each with a counter."""
+        """Number of events."""
         return sum(e.event_count for e in self.events.values())
+
+    @property
+    def counter_count(self) -> int:
+        """Number of counters, one or two for each event."""
+        return sum(e.line_count for e in self.events.values())
 
     @property
     def workspace_bytes(self) -> int:
@@ -89,7 +102,7 @@ class LoweredProgram:
 
     @property
     def _end_of_counters(self) -> int:
-        return self.counters + self.event_count * self.machine.counter_line
+        return self.counters + self.counter_count * self.machine.counter_line
 
     @property
     def given_up(self) -> int | None:

@@ -82,10 +82,15 @@ class TaskBody:
         default_factory=dict[tuple[RowSelector, bool], str]
     )
 
+    rank: str = "env.Rank()"
+    """C++ for the rank that runs the task."""
+    stem: str = ""
+    """First part of the names of the family's sizes, after its name."""
+
     @property
     def prefix(self) -> str:
         """First part of the names of the family's sizes."""
-        return f"k{camel(self.family.sym_name.data)}"
+        return f"k{camel(self.family.sym_name.data)}{self.stem}"
 
     def constant(self, value: int, what: str) -> str:
         """C++ for a number that comes from a shape, named `what` among the family's numbers."""
@@ -112,7 +117,7 @@ class TaskBody:
             case AffineDimExpr():
                 return self.family.dim_names[expr.position]
             case AffineSymExpr():
-                return "env.Rank()"
+                return self.rank
             case AffineBinaryOpExpr():
                 lhs = self._operand(expr.lhs)
                 if isinstance(expr.rhs, AffineConstantExpr):

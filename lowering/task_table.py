@@ -6,7 +6,7 @@ Little-endian 32-bit words; sections begin at multiples of 64 bytes.
 | ---------- | ------- |
 | header     | 16 words, see `HEADER` |
 | sizes      | uint32 each, in the order of the device source's `SizeIndex` |
-| thresholds | int32 for each event: signals in one launch |
+| thresholds | int32 for each counter: signals in a launch that uses it |
 | AIC queues | uint32 first[workers + 1], then slots of all workers |
 | AIV queues | the same |
 
@@ -54,8 +54,8 @@ HEADER = (
     "reserved",
 )
 """Words of the header. Sections are given by byte offset; `counters` is the number of 64-byte lines
-in the window memory before the events' counters; `checksum` is the CRC-32 of all that follows the
-header."""
+in the window memory before the events' counters, `events` the number of counters; `checksum` is
+the CRC-32 of all that follows the header."""
 
 ALIGNMENT = 64
 
@@ -85,11 +85,11 @@ class TaskTableTarget(BinaryTarget):
 
 def task_table(program: LoweredProgram) -> bytes:
     """Bytes of the table of a program."""
-    thresholds = np.zeros(program.event_count, dtype=np.int64)
+    thresholds = np.zeros(program.counter_count, dtype=np.int64)
     for event in program.events.values():
-        assert event.line is not None
-        line = event.line.value.data
-        thresholds[line : line + event.event_count] = event.thresholds
+        for copy in range(event.copy_count):
+            line = event.first_line(copy)
+            thresholds[line : line + event.event_count] = event.thresholds
     if program.counters % COUNTER_LINE:
         raise LoweringError(
             f"target task-table: @{program.name}: expected counters at a multiple of "
@@ -116,7 +116,7 @@ def task_table(program: LoweredProgram) -> bytes:
         "ranks": program.ranks,
         "blocks": program.orders["aic"].core_count,
         "families": len(program.families),
-        "events": program.event_count,
+        "events": program.counter_count,
         "tasks": sum(f.task_count for f in program.families.values()),
         "size_count": len(sections["sizes"]),
         "counters": program.counters // COUNTER_LINE,

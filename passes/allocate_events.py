@@ -18,8 +18,8 @@ from hpmoe_ir.passes.level import programs_at
 class AllocateEventsPass(ModulePass):
     """Gives each event a counter in the window memory, alone in its 64-byte line.
 
-    The counters come after the windows. A line of its own is needed: the scalar unit writes whole
-    lines back, so that two counters in one line lose updates.
+    The counters come after the windows, two of each event with two copies. A line of its own is
+    needed: the scalar unit writes whole lines back, so that two counters in one line lose updates.
 
     Needs planned windows (`plan-memory`). Idempotent.
 
@@ -56,4 +56,4 @@ class AllocateEventsPass(ModulePass):
             line = 0
             for event in events_of(program).values():
                 event.line = IntegerAttr(line, i64)
-                line += event.event_count
+                line += event.line_count

@@ -17,7 +17,14 @@ from xdsl.utils.exceptions import PassFailedException
 from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects import queue
 from hpmoe_ir.dialects.index import RANK, IntArray
-from hpmoe_ir.dialects.tile import DependenceOp, ProgramOp, TasksOp, buffers_of, families_of
+from hpmoe_ir.dialects.tile import (
+    BufferOp,
+    DependenceOp,
+    ProgramOp,
+    TasksOp,
+    buffers_of,
+    families_of,
+)
 from hpmoe_ir.dialects.tile_types import IndexAttr, RegionAttr
 from hpmoe_ir.machine import Machine, MachineError, load_machine
 from hpmoe_ir.passes.known_policies import POLICIES
@@ -33,11 +40,12 @@ class AssignQueuesPass(ModulePass):
     A policy gives one order of all tasks that dependences agree with; the tasks of each kind of
     core are dealt in this order to its cores in turn, all AIC and both AIV of each AIC, or the
     second of the two with `vector_cores=one`. Dependences of one producer that count alike share
-    their events. With `rotate`, the coordinate that names
-    the rank to write to is counted from the rank itself, `p` becoming `(rank + p) mod R`, so that
-    at any time different ranks write to different peers, and each begins with its own rows. With
-    `rotate_sources`, source groups are counted from the rank's own downwards, in which order rows
-    then come: `g` becomes `(rank floordiv k + g * (G - 1)) mod G` for G groups of k ranks.
+    their events; those of puts into a window with two copies have two counters each. With
+    `rotate`, the coordinate that names the rank to write to is counted from the rank itself, `p`
+    becoming `(rank + p) mod R`, so that at any time different ranks write to different peers, and
+    each begins with its own rows. With `rotate_sources`, source groups are counted from the rank's
+    own downwards, in which order rows then come: `g` becomes
+    `(rank floordiv k + g * (G - 1)) mod G` for G groups of k ranks.
 
     Needs dependences. Promises that each task is in one queue, and that no core waits for a task
     that is behind it, on any rank.
@@ -171,7 +179,7 @@ class AssignQueuesPass(ModulePass):
             if not isinstance(found, DependenceOp):
                 found.detach()
                 made.body.block.add_op(found)
-        made.body.block.add_ops(_event_ops(dependences))
+        made.body.block.add_ops(_event_ops(dependences, buffers_of(made)))
         for core in TasksOp.CORES:
             made.body.block.add_op(_deal(core, families, order, slots[core], machine))
         program.parent_block().insert_op_before(made, program)  # pyright: ignore[reportOptionalMemberAccess]
@@ -244,25 +252,34 @@ def _replace_dim(
 
 
 def _event_ops(
-    dependences: Sequence[DependenceOp],
+    dependences: Sequence[DependenceOp], buffers: dict[str, BufferOp]
 ) -> list[queue.EventOp | queue.SignalOp | queue.WaitOp]:
-    """Families of events, shared where dependences count alike, with their users."""
+    """Families of events, shared where dependences count alike, with their users.
+
+    Signals of puts that may come a launch early, into a window with two copies, have two counters
+    likewise.
+    """
     events: list[queue.EventOp] = []
     signals: list[queue.SignalOp] = []
     waits: list[queue.WaitOp] = []
     shared: dict[tuple[object, ...], str] = {}
     for d in dependences:
         producer = d.producer.root_reference.data
-        key = (producer, d.events, d.source, d.peer, d.counts)
+        key = (producer, d.events, d.source, d.peer, d.counts, d.credit)
         if key not in shared:
             number = sum(1 for k in shared if k[0] == producer)
             name = f"{producer}_done" + (f"_{number}" if number else "")
             shared[key] = name
-            events.append(queue.EventOp(name, d.extents, np.unique(d.thresholds)))
-            if len(set(d.thresholds.tolist())) > 1:
-                events[-1] = queue.EventOp(name, d.extents, d.thresholds)
+            equal = np.unique(d.thresholds)
+            copies = 1
+            if d.peer is not None:
+                copies = max(buffers[b.root_reference.data].copies.value.data for b in d.buffers)
+            counts = equal if equal.size == 1 else d.thresholds
+            events.append(queue.EventOp(name, d.extents, counts, copies=copies))
             names = [n.data for n in d.producer_dims]
-            signals.append(queue.SignalOp(producer, names, name, d.source_exprs, d.peer_expr))
+            signals.append(
+                queue.SignalOp(producer, names, name, d.source_exprs, d.peer_expr, d.credit)
+            )
         names = [n.data for n in d.consumer_dims]
         waits.append(
             queue.WaitOp(d.consumer.root_reference.data, names, shared[key], d.target_exprs)

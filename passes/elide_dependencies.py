@@ -25,7 +25,9 @@ class ElideDependenciesPass(ModulePass):
     A dependence goes when every task that a consumer waits for through it has ended anyway by the
     time another wait of the same consumer is over: directly (the other waits for more tasks of the
     same producer), or in two steps (the tasks waited for have themselves waited for them, on the
-    same rank). Chains of three dependences or more are not looked for.
+    same rank). Chains of three dependences or more are not looked for. A put that is credited does
+    not signal where it has no rows: it is ordered itself, as far as it moves anything, but what it
+    has waited for is not, unless that is the task that gives the credit.
 
     Needs the dependences of `insert-dependencies`. Promises that the order between any two tasks
     that must be ordered is still there. Idempotent.
@@ -96,7 +98,7 @@ class _Analysis:
         return ranks_that_differ(dependences, self.ranks)
 
     def _covers_directly(self, d: DependenceOp, other: DependenceOp, rank: int) -> bool:
-        if d.peer_expr != other.peer_expr:
+        if d.peer_expr != other.peer_expr or (other.credit is not None and d.credit is None):
             return False
         waited = _pairs(self._targets(d, rank), self._targets(other, rank))
         counted = self._producers(d, other, rank)
@@ -106,7 +108,9 @@ class _Analysis:
         self, d: DependenceOp, first: DependenceOp, second: DependenceOp, rank: int
     ) -> bool:
         """Whether `first` then `second` order all that `d` orders, for consumers on `rank`."""
-        if d.peer_expr != first.peer_expr:
+        if d.peer_expr != first.peer_expr or (first.credit is not None and d.credit is None):
+            return False
+        if second.credit is not None and second.credit_name != _producer(d):
             return False
         waited = _pairs(self._targets(d, rank), self._targets(second, rank))
         middle = self.families[_producer(second)]

@@ -156,6 +156,7 @@ def _task(program: ProgramOp, family: TasksOp, point: int) -> TaskOp:
             index(s.index_exprs),
             None,
             None if s.peer_expr is None else change(s.peer_expr),
+            s.credit_name,
         )
         for s in signals_of(program)
         if s.family_name == name

@@ -14,6 +14,7 @@ from hpmoe_ir.passes.allocate_events import AllocateEventsPass
 from hpmoe_ir.passes.assign_queues import AssignQueuesPass
 from hpmoe_ir.passes.convert_comm_to_tile import ConvertCommToTilePass
 from hpmoe_ir.passes.convert_moe_to_comm import ConvertMoeToCommPass
+from hpmoe_ir.passes.credit_empty_puts import CreditEmptyPutsPass
 from hpmoe_ir.passes.dependence import Granularity
 from hpmoe_ir.passes.elide_dependencies import ElideDependenciesPass
 from hpmoe_ir.passes.insert_dependencies import InsertDependenciesPass
@@ -25,7 +26,7 @@ from hpmoe_ir.passes.verify_queues import VerifyQueuesPass
 class LowerMoePass(ModulePass):
     """Brings a module from the `moe` level to the `queue` level.
 
-    Runs `convert-moe-to-comm`, `convert-comm-to-tile`, `insert-dependencies`,
+    Runs `convert-moe-to-comm`, `convert-comm-to-tile`, `insert-dependencies`, `credit-empty-puts`,
     `elide-dependencies`, `plan-memory`, `assign-queues`, `allocate-events` and `verify-queues`,
     verifying the operations in between. The options are those of these passes. Needs a module at
     the `moe` level.
@@ -80,6 +81,8 @@ class LowerMoePass(ModulePass):
     """`convert-comm-to-tile`: depth of a matrix tile."""
     granularity: Granularity = "part"
     """`insert-dependencies`: expert or part."""
+    credit: bool = True
+    """Whether to run `credit-empty-puts`."""
     elide: bool = True
     """Whether to run `elide-dependencies`."""
     reuse: bool = True
@@ -121,6 +124,8 @@ class LowerMoePass(ModulePass):
             tile_k=self.tile_k,
         )
         yield InsertDependenciesPass(granularity=self.granularity)
+        if self.credit:
+            yield CreditEmptyPutsPass()
         if self.elide:
             yield ElideDependenciesPass()
         yield PlanMemoryPass(reuse=self.reuse)

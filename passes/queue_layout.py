@@ -30,7 +30,7 @@ def _check_counters(program: ProgramOp, machine: Machine) -> None:
         if event.line is None:
             continue
         begin = event.line.value.data
-        end = begin + event.event_count
+        end = begin + event.line_count
         for other_begin, other_end, other in taken:
             if begin < other_end and other_begin < end:
                 refuse(

@@ -6,8 +6,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from hpmoe_ir.dialects.index import IntArray
-from hpmoe_ir.passes.queue_run import QueueRun
+from hpmoe_ir.dialects.index import BoolArray, IntArray
+from hpmoe_ir.passes.queue_run import QueueRun, givers_before
 from hpmoe_ir.passes.queue_tasks import NONE
 
 
@@ -17,6 +17,10 @@ class OrderProof:
     Most answers come from two tables: what has ended on the task's own rank, and which events are
     known to have come. What these leave open, chains that go to other ranks and back, is followed
     task by task.
+
+    A put that is credited sends no signal where it has no rows. Then it has touched no rows either,
+    so an event that it signals orders what it does with rows (`rows=True`), but not its look at the
+    route, and nothing that it has come after.
     """
 
     def __init__(self, run: QueueRun) -> None:
@@ -43,26 +47,39 @@ class OrderProof:
         later = (self.run.ended[task] >= self.first_waiter[event]).any(axis=1)
         return own & (waited | later)
 
-    def ended(self, before: IntArray, after: IntArray) -> IntArray:
+    def ended(self, before: IntArray, after: IntArray, *, rows: bool) -> BoolArray:
         """[n] whether each pair of tasks is ordered: by queues and events within the rank of the
         second, or by a signal of the first to that rank."""
         tasks = self.tasks
         same = before // tasks.per_rank == after // tasks.per_rank
         local = tasks.core[before] % tasks.cores
         result = same & (self.run.ended[after, local] >= tasks.place[before])
-        for events in tasks.signals[before].T:
-            open_ = np.flatnonzero(~result & (events != NONE))
+        for events, givers in zip(tasks.signals[before].T, tasks.givers[before].T, strict=True):
+            open_ = np.flatnonzero(~result & (events != NONE) & (rows | (givers == NONE)))
             result[open_] = self.knows(after[open_], events[open_])
         return result
 
-    def certainly_ended(self, before: int, after: int) -> bool:
+    def certainly_ended(self, before: int, after: int, *, rows: bool) -> bool:
         """Whether a pair of tasks is ordered, by any chain."""
-        core = int(self.tasks.core[before])
-        return self._frontier(after).get(core, 0) >= int(self.tasks.place[before])
+        tasks = self.tasks
+        frontier, events = self._frontier(after)
+        if frontier.get(int(tasks.core[before]), 0) >= int(tasks.place[before]):
+            return True
+        return rows and any(int(e) in events for e in tasks.signals[before] if e != NONE)
+
+    def _told(self, put: int, event: int) -> list[int]:
+        """The tasks that have ended when `event` is reached, which `put` signals."""
+        tasks = self.tasks
+        givers = tasks.givers[put, tasks.signals[put] == event]
+        if (givers == NONE).any():
+            return [put]
+        puts = np.full(givers.shape, put)
+        return [int(g) for g in givers[givers_before(tasks, self.run.ended, puts, givers)]]
 
     @lru_cache(maxsize=64)
-    def _frontier(self, task: int) -> dict[int, int]:
-        """For each core, how many tasks of its queue have ended before `task` starts."""
+    def _frontier(self, task: int) -> tuple[dict[int, int], set[int]]:
+        """For each core, how many tasks of its queue have ended before `task` starts, and the
+        events that have been reached."""
         tasks = self.tasks
         frontier: dict[int, int] = {}
         seen: set[int] = set()
@@ -74,9 +91,10 @@ class OrderProof:
                 if event in seen:
                     continue
                 seen.add(event)
-                todo += [
-                    (int(tasks.core[t]), int(tasks.place[t])) for t in tasks.signallers_of(event)
+                told = [
+                    t for t in map(int, tasks.signallers_of(event)) for t in self._told(t, event)
                 ]
+                todo += [(int(tasks.core[t]), int(tasks.place[t])) for t in told]
             if not todo:
                 break
             core, place = todo.pop()
@@ -87,4 +105,4 @@ class OrderProof:
             begin = int(tasks.queue_starts[core])
             for earlier in tasks.queues[begin + known : begin + place]:
                 events += [int(e) for e in tasks.waits[earlier] if e != NONE]
-        return frontier
+        return frontier, seen

@@ -87,14 +87,16 @@ def _in_chunks(pairs: IntArray, sizes: IntArray) -> Iterator[tuple[IntArray, Int
 
 
 def _check_each(proof: OrderProof, met: Meeting, groups: IntArray) -> None:
+    # Every task looks at its route; what else it uses are rows.
+    rows = met.first.writes or bool(met.first.region.selectors)
     for i, j in met.pairs_of(groups):
         a, b = met.first.tasks[i], met.second.tasks[j]
         if met.first.family is met.second.family:
             i, j = np.where(a < b, i, j), np.where(a < b, j, i)
             a, b = np.minimum(a, b), np.maximum(a, b)
-        open_ = np.flatnonzero(~proof.ended(a, b))
+        open_ = np.flatnonzero(~proof.ended(a, b, rows=rows))
         for k in open_[np.argsort(b[open_], kind="stable")]:
-            if not proof.certainly_ended(int(a[k]), int(b[k])):
+            if not proof.certainly_ended(int(a[k]), int(b[k]), rows=rows):
                 _refuse_pair(proof.tasks, met, int(a[k]), int(b[k]))
 
 
@@ -182,7 +184,8 @@ def check_launches(proof: OrderProof, uses: dict[str, list[Use]]) -> None:
     Each rank starts a launch when its own last one has ended, and no rank waits for the others'.
     Two things must hold. A window is not overwritten before its uses in the launch before (in the
     launch before that, where it has two copies) have ended. And an event has all its signals of one
-    launch before the first of the next, or its count would be reached without some of them.
+    launch before the first of the next (of the one after that, where it has two copies), or its
+    count would be reached without some of them.
 
     Either of two things is enough: what rank s does comes after some task of rank q in the same
     launch, which q began when it had ended the last; or what rank q did comes before some task of
@@ -211,11 +214,7 @@ def _check_overwrites(proof: OrderProof, uses: dict[str, list[Use]], told: RankS
 
 def _check_overwrite(proof: OrderProof, told: RankSets, met: Meeting, copies: int) -> None:
     tasks = proof.tasks
-    heard = proof.run.heard
-    if copies == 2:
-        # The launch in between: all that the rank did in it has ended.
-        by_rank = heard.reshape(tasks.ranks, tasks.per_rank, -1)
-        heard = np.repeat(np.bitwise_or.reduce(by_rank, axis=1), tasks.per_rank, axis=0)
+    heard = _heard_in_launch(proof) if copies == 2 else proof.run.heard
     if met.first.region.peer is None:
         writer = met.second.tasks
         far = met.second.owner != writer // tasks.per_rank
@@ -231,6 +230,13 @@ def _check_overwrite(proof: OrderProof, told: RankSets, met: Meeting, copies: in
         bad = np.flatnonzero((q != s) & ~has_rank(heard[a], q) & ~has_rank(told[b], s))
         if bad.size:
             _refuse_overwrite(tasks, met, int(b[bad[0]]), int(a[bad[0]]), copies)
+
+
+def _heard_in_launch(proof: OrderProof) -> RankSets:
+    """[N, words] what the task's rank has heard by the end of a launch, that in between."""
+    tasks, heard = proof.tasks, proof.run.heard
+    by_rank = heard.reshape(tasks.ranks, tasks.per_rank, -1)
+    return np.repeat(np.bitwise_or.reduce(by_rank, axis=1), tasks.per_rank, axis=0)
 
 
 def _refuse_overwrite(
@@ -252,6 +258,9 @@ def _check_counts(proof: OrderProof, told: RankSets) -> None:
     tasks = proof.tasks
     task, column = np.nonzero(tasks.signals != NONE)
     event = tasks.signals[task, column]
+    given = [c.events.ravel() for c in tasks.credits]
+    event = np.concatenate([event, *given])
+    task = np.concatenate([task, *(np.repeat(c.tasks, c.events.shape[1]) for c in tasks.credits)])
     rank = task // tasks.per_rank
     members = np.zeros((len(tasks.thresholds), told.shape[1]), dtype=np.uint64)
     np.bitwise_or.at(members, event, rank_bits(tasks, task))
@@ -260,7 +269,10 @@ def _check_counts(proof: OrderProof, told: RankSets) -> None:
     key = event[order] * tasks.ranks + rank[order]
     keys, starts = np.unique(key, return_index=True)
     all_told = np.bitwise_and.reduceat(told[task[order]], starts, axis=0) if keys.size else told
-    unheard = members[event] & ~proof.run.heard[task] & ~rank_bits(tasks, task)
+    heard = np.where(
+        tasks.in_turn[event, None], _heard_in_launch(proof)[task], proof.run.heard[task]
+    )
+    unheard = members[event] & ~heard & ~rank_bits(tasks, task)
     open_ = np.flatnonzero(unheard.any(axis=1))
     for part in np.array_split(open_, -(-open_.size * tasks.ranks // PAIRS) or 1):
         bits = np.unpackbits(unheard[part].view(np.uint8), axis=1, bitorder="little")
@@ -274,12 +286,16 @@ def _check_counts(proof: OrderProof, told: RankSets) -> None:
 
 
 def _refuse_count(tasks: QueueTasks, event: int, fast: int, slow_rank: int) -> NoReturn:
-    slow = next(int(t) for t in tasks.signallers_of(event) if tasks.rank_of(int(t)) == slow_rank)
+    counted = np.append(tasks.signallers_of(event), tasks.givers_of(event))
+    slow = next(int(t) for t in counted if tasks.rank_of(int(t)) == slow_rank)
     rank = tasks.rank_of(fast)
+    copies, missing = 1, "an event between the two ranks, or a second copy of the event"
+    if tasks.in_turn[event]:
+        copies, missing = 2, "an event between the two ranks"
     refuse(
         tasks.family_of(fast)[0],
         f"verify-queues: {tasks.event_text(event)} may count {tasks.task_text(fast)} in launch "
-        f"n + 1 before {tasks.task_text(slow)} in launch n, and be reached without it: in a launch "
-        f"nothing that the first waits for comes from rank {slow_rank}, and nothing on rank {rank} "
-        "waits for the second; missing is an event between the two ranks",
+        f"n + {copies} before {tasks.task_text(slow)} in launch n, and be reached without it: in a "
+        f"launch nothing that the first waits for comes from rank {slow_rank}, and nothing on rank "
+        f"{rank} waits for the second; missing is {missing}",
     )

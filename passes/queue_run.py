@@ -3,6 +3,12 @@
 Cores take turns in rounds: in each, every core whose next task has all its events runs that task.
 What a task knows, and whether all tasks end, does not depend on the turns: queues are fixed and
 counters only grow, so a task that can run in one order of events can run in all.
+
+A put that is credited signals or not, as the routing will have it. So an event is taken to need the
+signals of all its puts and the credits too, and nobody is taken to know by it what a put came
+after; of the task that gives the credit they know if a put of their own rank comes after it, since
+then either of the two has counted. The order of the put itself is another matter (`OrderProof`): a
+put that sends nothing has touched nothing.
 """
 
 from __future__ import annotations
@@ -74,6 +80,7 @@ def run_queues(tasks: QueueTasks) -> QueueRun:
     event_ended = np.zeros((len(tasks.thresholds), cores), dtype=word)
     event_heard = np.zeros((len(tasks.thresholds), heard.shape[1]), dtype=np.uint64)
     count = np.zeros(len(tasks.thresholds), dtype=np.int64)
+    needed = tasks.needed
     heads = tasks.queue_starts[:-1].copy()
     ends = tasks.queue_starts[1:]
     rounds: list[IntArray] = []
@@ -81,7 +88,7 @@ def run_queues(tasks: QueueTasks) -> QueueRun:
         waiting = np.flatnonzero(heads < ends)
         head = tasks.queues[heads[waiting]]
         events = tasks.waits[head]
-        ready = ((events == NONE) | (count[events] >= tasks.thresholds[events])).all(axis=1)
+        ready = ((events == NONE) | (count[events] >= needed[events])).all(axis=1)
         on, now = waiting[ready], head[ready]
         if not now.size:
             break
@@ -95,17 +102,36 @@ def run_queues(tasks: QueueTasks) -> QueueRun:
         known[np.arange(now.size), on % cores] = tasks.place[now]
         core_ended[on], core_heard[on] = known, known_ranks
         heads[on] += 1
-        for events in tasks.signals[now].T:
-            some = np.flatnonzero(events != NONE)
-            np.add.at(count, events[some], 1)
+        for events, givers in zip(tasks.signals[now].T, tasks.givers[now].T, strict=True):
+            np.add.at(count, events[events != NONE], 1)
+            some = np.flatnonzero((events != NONE) & (givers == NONE))
             _merge(np.bitwise_or, event_heard, events[some], known_ranks[some])
             own = some[events[some] // tasks.events_per_rank == now[some] // tasks.per_rank]
             _merge(np.maximum, event_ended, events[own], known[own])
+            after = givers_before(tasks, ended, now, givers)
+            giver = givers[after]
+            core_known = ended[giver]
+            core_known[np.arange(giver.size), tasks.core[giver] % cores] = tasks.place[giver]
+            _merge(np.maximum, event_ended, events[after], core_known)
+            _merge(np.bitwise_or, event_heard, events[after], heard[giver])
+        for credit in tasks.credits:
+            count[credit.events[np.isin(credit.tasks, now)]] += 1
     return QueueRun(tasks, ended, heard, rounds, heads)
 
 
+def givers_before(tasks: QueueTasks, ended: Places, puts: IntArray, givers: IntArray) -> IntArray:
+    """Which puts come after the task on their own rank that counts for them, which they signal."""
+    own = (givers != NONE) & (givers // tasks.per_rank == puts // tasks.per_rank)
+    some = np.flatnonzero(own)
+    local = tasks.core[givers[some]] % tasks.cores
+    return some[ended[puts[some], local] >= tasks.place[givers[some]]]
+
+
 def told_ranks(run: QueueRun) -> RankSets:
-    """[N, words] bit r: a task of rank r starts, in this launch, only after the task has ended."""
+    """[N, words] bit r: a task of rank r starts, in this launch, only after the task has ended.
+
+    By signals that are sent whatever the routing.
+    """
     tasks = run.tasks
     told = np.zeros_like(run.heard)
     core_told = np.zeros((tasks.ranks * tasks.cores, told.shape[1]), dtype=np.uint64)
@@ -113,8 +139,8 @@ def told_ranks(run: QueueRun) -> RankSets:
     for now in reversed(run.rounds):
         on = tasks.core[now]
         known = core_told[on]
-        for events in tasks.signals[now].T:
-            some = np.flatnonzero(events != NONE)
+        for events, givers in zip(tasks.signals[now].T, tasks.givers[now].T, strict=True):
+            some = np.flatnonzero((events != NONE) & (givers == NONE))
             known[some] |= event_told[events[some]]
         told[now] = known
         known = known | rank_bits(tasks, now)
@@ -151,7 +177,8 @@ def waiting_cycle(run: QueueRun) -> list[tuple[int, int, int]]:
         for event in tasks.waits[head]:
             if event == NONE:
                 continue
-            for task in tasks.signallers_of(int(event)):
+            telling = np.append(tasks.signallers_of(int(event)), tasks.givers_of(int(event)))
+            for task in telling:
                 other = int(tasks.core[task])
                 if other in head_of and index[task] >= run.heads[other]:
                     edges[core].setdefault(other, (int(event), int(task)))

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hpmoe_ir.dialects.index import IntArray
+from hpmoe_ir.dialects.index import BoolArray, IntArray
 from hpmoe_ir.dialects.queue import (
     POINT_BITS,
     POINT_MASK,
@@ -30,6 +30,16 @@ from hpmoe_ir.passes.task_numbers import TaskNumbers, first_places, number_tasks
 
 NONE = -1
 """In `waits` and `signals`: no event."""
+
+
+@dataclass(frozen=True)
+class Credit:
+    """A task on each rank that counts, towards all events of a family there, empty puts."""
+
+    tasks: IntArray
+    """[ranks] the task that does so."""
+    events: IntArray
+    """[ranks, n] the events of each rank."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +63,15 @@ class QueueTasks(TaskNumbers):
     """[N, most waits of a task] events that a task waits for, NONE where it has fewer."""
     signals: IntArray
     """[N, most signals of a task] events that a task counts towards."""
+    givers: IntArray
+    """[N, most signals of a task] the task that counts instead where the task has no rows, on the
+    rank of the event; NONE for signals that are always sent."""
+    credits: list[Credit]
+    """The credits, one for each credited signal of the program."""
     thresholds: IntArray
     """[E]"""
+    in_turn: BoolArray
+    """[E] whether an event has two counters, used in turn by launches."""
 
     @property
     def cores(self) -> int:
@@ -85,6 +102,20 @@ class QueueTasks(TaskNumbers):
     def waiters(self) -> tuple[IntArray, IntArray]:
         """Tasks sorted by the event that they wait for, and the first of each event ([E + 1])."""
         return _by_event(self.waits, len(self.thresholds))
+
+    @property
+    def needed(self) -> IntArray:
+        """[E] for an event to be reached whatever has rows: its signals and its credits."""
+        needed = self.thresholds.copy()
+        for credit in self.credits:
+            needed[credit.events] += 1
+        return needed
+
+    def givers_of(self, event: int) -> IntArray:
+        """The tasks whose credit an event needs."""
+        rank = event // self.events_per_rank
+        found = [int(c.tasks[rank]) for c in self.credits if event in c.events[rank]]
+        return np.array(found, dtype=np.int64)
 
     def signallers_of(self, event: int) -> IntArray:
         """The tasks that count towards an event."""
@@ -122,6 +153,10 @@ def queue_tasks(program: ProgramOp) -> QueueTasks:
     place[local] = np.arange(count) - np.repeat(starts[:-1], sizes) + 1
     thresholds = np.concatenate([np.zeros(0, dtype=np.int64), *(e.thresholds for e in events)])
 
+    in_turn = np.concatenate(
+        [np.zeros(0, dtype=bool), *(np.full(e.event_count, e.copy_count == 2) for e in events)]
+    )
+
     def columns(uses: Sequence[WaitOp | SignalOp]) -> IntArray:
         found: dict[str, list[IntArray]] = {f.sym_name.data: [] for f in families}
         for op in uses:
@@ -141,6 +176,26 @@ def queue_tasks(program: ProgramOp) -> QueueTasks:
                 table[:, first[name] : first[name] + event.shape[1], column] = event
         return table.reshape(ranks * per_rank, -1)
 
+    signals = columns(signals_of(program))
+    givers = np.full((ranks, per_rank, signals.shape[1]), NONE)
+    credits: list[Credit] = []
+    for family in families:
+        own = [op for op in signals_of(program) if op.family_name == family.sym_name.data]
+        for column, op in enumerate(own):
+            if op.credit_name is None:
+                continue
+            assert op.peer_expr is not None, "only puts are credited"
+            own_tasks = slice(first[op.family_name], first[op.family_name] + family.task_count)
+            owner = task_values(family, op.peer_expr, ranks)
+            givers[:, own_tasks, column] = owner * per_rank + first[op.credit_name]
+            event = next(e for e in events if e.sym_name.data == op.event_name)
+            own_events = first_event[op.event_name] + np.arange(event.event_count)
+            credits.append(
+                Credit(
+                    (rank * per_rank + first[op.credit_name]).ravel(),
+                    rank * events_per_rank + own_events,
+                )
+            )
     return QueueTasks(
         program,
         ranks,
@@ -156,8 +211,11 @@ def queue_tasks(program: ProgramOp) -> QueueTasks:
         (rank * per_rank + local).ravel(),
         np.append((rank * count + starts[:-1]).ravel(), ranks * count),
         columns(waits_of(program)),
-        columns(signals_of(program)),
+        signals,
+        givers.reshape(signals.shape),
+        credits,
         np.tile(thresholds, ranks),
+        np.tile(in_turn, ranks),
     )
 
 

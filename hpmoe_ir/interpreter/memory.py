@@ -222,6 +222,26 @@ class TaskMemory:
             for begin, end in (self._rows(region.rows, region),)
         )
 
+    def arrives_empty(self, receiver: int) -> bool:
+        """Whether the task's put to a rank has no rows, as that rank knows it from its own route.
+
+        The put must be one that can be credited (`dialects/credit.py`).
+        """
+        family = self.family
+        rows = next(r.rows for r in family.write_regions if r.rows is not None)
+        memory = self.ranks[receiver]
+        assert family.route is not None
+        name = family.route.root_reference.data
+        route = Route(memory.array(name), route_type(memory.buffers[name]))
+        if isinstance(rows, GroupedRows):
+            begin, end = route.grouped(self.value(rows.expert), self.rank, self.rank + 1)
+        else:
+            assert isinstance(rows, SentRows), "puts of rows of a route"
+            begin, end = route.sent(self.value(rows.expert))
+        chunk = rows.chunk
+        low, high = chunk_bounds(end - begin, self.value(chunk.index), chunk.count, chunk.align)
+        return low == high
+
 
 def _rounder(element: Attribute | None) -> Callable[[Array], Array]:
     return (lambda a: a) if element is None else (lambda a: rounded(a, element))

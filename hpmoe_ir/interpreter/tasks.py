@@ -33,6 +33,8 @@ class _EventUse:
     """For each task the number of the event in its family."""
     rank: IntArray
     """For each task the rank whose event it is."""
+    credit: str | None = None
+    """For a signal: the family whose task counts those of tasks without rows."""
 
 
 class ProgramRun:
@@ -78,8 +80,12 @@ class ProgramRun:
 
     def run_task(self, rank: int, family: str, point: int) -> None:
         """Runs one task."""
+        run_kernel(self.task_memory(rank, family, point))
+
+    def task_memory(self, rank: int, family: str, point: int) -> TaskMemory:
+        """The memories of all ranks as one task sees them."""
         coords = [int(c[point]) for c in self.points[family]]
-        run_kernel(TaskMemory(self.memory, rank, self.families[family], coords))
+        return TaskMemory(self.memory, rank, self.families[family], coords)
 
     def _run_families(self) -> None:
         for name, family in self.families.items():
@@ -102,6 +108,8 @@ class _Run:
         self.run_state = run
         self.waits: dict[tuple[int, str], list[_EventUse]] = defaultdict(list)
         self.signals: dict[tuple[int, str], list[_EventUse]] = defaultdict(list)
+        self.credited: dict[str, list[tuple[int, str, _EventUse]]] = defaultdict(list)
+        """By the family that gives the credit: rank and family of the puts, and their signal."""
         self.counts = {
             (rank, name): np.zeros(t.size, dtype=np.int64)
             for rank in range(run.ranks)
@@ -144,8 +152,10 @@ class _Run:
         program = self.run_state.program
         for i, op in enumerate(o for o in program.body.block.ops if isinstance(o, DependenceOp)):
             name = str(i)
-            self._add(self.signals, op.producer.root_reference.data, name, op.source_exprs, op)
-            self._add(self.waits, op.consumer.root_reference.data, name, op.target_exprs, op, None)
+            producer, consumer = op.producer.root_reference.data, op.consumer.root_reference.data
+            peer, credit = op.peer_expr, op.credit_name
+            self._add(self.signals, producer, name, op.source_exprs, op, peer, credit)
+            self._add(self.waits, consumer, name, op.target_exprs, op)
         if isinstance(program, queue.ProgramOp):
             events = queue.events_of(program)
             for signal in queue.signals_of(program):
@@ -157,12 +167,11 @@ class _Run:
                     signal.index_exprs,
                     event,
                     signal.peer_expr,
+                    signal.credit_name,
                 )
             for wait in queue.waits_of(program):
                 event = events[wait.event_name]
-                self._add(
-                    self.waits, wait.family_name, wait.event_name, wait.index_exprs, event, None
-                )
+                self._add(self.waits, wait.family_name, wait.event_name, wait.index_exprs, event)
 
     def _add(
         self,
@@ -171,15 +180,18 @@ class _Run:
         name: str,
         exprs: Sequence[AffineExpr],
         events: DependenceOp | queue.EventOp,
-        *peer: AffineExpr | None,
+        peer: AffineExpr | None = None,
+        credit: str | None = None,
     ) -> None:
-        on = peer[0] if peer else (events.peer_expr if isinstance(events, DependenceOp) else None)
         run = self.run_state
         size, points = run.families[family].task_count, run.points[family]
         for rank in range(run.ranks):
             number = flat_events(exprs, events.extents, points, rank, size)
-            owner = rank if on is None else evaluate_index(on, points, rank)
-            uses[rank, family].append(_EventUse(name, number, np.broadcast_to(owner, (size,))))
+            owner = rank if peer is None else evaluate_index(peer, points, rank)
+            owner = np.broadcast_to(owner, (size,))
+            uses[rank, family].append(_EventUse(name, number, owner, credit))
+            if credit is not None:
+                self.credited[credit].append((rank, family, uses[rank, family][-1]))
 
     def _queues(self) -> list[list[tuple[int, str, int]]]:
         run = self.run_state
@@ -205,22 +217,32 @@ class _Run:
         return self.unmet[rank, name][point] == 0
 
     def _signal(self, rank: int, name: str, point: int) -> None:
+        run = self.run_state
         for use in self.signals[rank, name]:
-            owner, event = int(use.rank[point]), int(use.number[point])
-            counts = self.counts[owner, use.name]
-            counts[event] += 1
-            threshold = self.run_state.thresholds[use.name][event]
-            if counts[event] > threshold:
-                raise InterpretationError(
-                    f"@{name} ({self._point(name, point)}) on rank {rank} signals event {event} "
-                    f"of {use.name} on rank {owner} once more than its threshold {threshold}"
-                )
-            if counts[event] == threshold:
-                for waiter in self.waiting[owner, use.name, event]:
-                    self.unmet[waiter[0], waiter[1]][waiter[2]] -= 1
-                    i = self.queue_of[waiter]
-                    if self.queues[i][self.heads[i] :][:1] == [waiter] and self._can_start(i):
-                        self.ready.append(i)
+            if use.credit is None or not run.task_memory(rank, name, point).is_empty():
+                self._count(use, rank, name, point)
+        for source, family, use in self.credited[name]:
+            for put in np.flatnonzero(use.rank == rank).tolist():
+                if run.task_memory(source, family, put).arrives_empty(rank):
+                    self._count(use, source, family, put)
+
+    def _count(self, use: _EventUse, rank: int, name: str, point: int) -> None:
+        """One task counts towards its event, or is counted by a credit."""
+        owner, event = int(use.rank[point]), int(use.number[point])
+        counts = self.counts[owner, use.name]
+        counts[event] += 1
+        threshold = self.run_state.thresholds[use.name][event]
+        if counts[event] > threshold:
+            raise InterpretationError(
+                f"@{name} ({self._point(name, point)}) on rank {rank} signals event {event} "
+                f"of {use.name} on rank {owner} once more than its threshold {threshold}"
+            )
+        if counts[event] == threshold:
+            for waiter in self.waiting[owner, use.name, event]:
+                self.unmet[waiter[0], waiter[1]][waiter[2]] -= 1
+                i = self.queue_of[waiter]
+                if self.queues[i][self.heads[i] :][:1] == [waiter] and self._can_start(i):
+                    self.ready.append(i)
 
     def _point(self, name: str, point: int) -> str:
         return ", ".join(str(c[point]) for c in self.run_state.points[name])

@@ -77,8 +77,9 @@ class RankLaunch:
 class EventCounter:
     """The counter of one event: an int32 at byte `offset` of its memory, alone in its line.
 
-    Each launch adds `threshold`. The other words of the line are scratch. `unwaited`: ranks on
-    which no task waits for it, so that signals of a launch may still come in the next.
+    Each launch adds `threshold`, with two `copies` each launch n for which n mod 2 is `copy`. The
+    other words of the line are scratch. `unwaited`: ranks on which no task waits for it, so that
+    signals of a launch may still come in the next.
     """
 
     event: str
@@ -86,6 +87,8 @@ class EventCounter:
     offset: int
     threshold: int
     unwaited: tuple[int, ...] = ()
+    copies: int = 1
+    copy: int = 0
 
 
 @dataclass(frozen=True)
@@ -309,7 +312,7 @@ def _write_counters(job: Job, counters: Counters) -> None:
     given_up = -1 if counters.given_up is None else counters.given_up
     job.line("event_counters", counters.memory, counters.launch, given_up)
     for event in counters.events:
-        words = (event.event, event.index, event.offset, event.threshold)
+        words = (event.event, event.index, event.offset, event.threshold, event.copies, event.copy)
         job.line("event_counter", *words, len(event.unwaited), *event.unwaited)
 
 

@@ -22,6 +22,8 @@ TASK = np.dtype(
         ("end", "<f8"),
         ("busy", "<f8"),
         ("alone", "<f8"),
+        ("signals", "<u4"),
+        ("remote", "<u4"),
     ]
 )
 """One task, from one PrintTimeStamp to the next. Times are ns since the kernel's start.
@@ -38,8 +40,11 @@ TASK = np.dtype(
 | end | the core was free again |
 | busy | ns in which the matrix unit, on an AIV the vector unit, worked |
 | alone | ns that it would take from its last look at a counter to `done`, shared it nothing |
+| signals | how often it added to event counters |
+| remote | of these, to counters of other ranks |
 
-A run without clocks has `turn` alone, as the number of API calls that all cores had made.
+A run without clocks has `turn`, as the number of API calls that all cores had made, and the numbers
+of signals.
 """
 
 

@@ -62,6 +62,7 @@ BY_NAME: dict[str, Reason] = {
     "hpmoe/build_route.h:drop-handover:2": Reason.NOT_REACHED,
     "hpmoe/env.h:drop-cache:1": Reason.NOT_REACHED,
     "hpmoe/matmul_block.h:overlap:1": Reason.NOT_REACHED,
+    "hpmoe/credit.h:credit:3": Reason.NOT_REACHED,
     "hpmoe/env.h:drop-sync:0": Reason.NOT_REACHED,
     "hpmoe/weight_gradient.h:drop-init:0": Reason.NOT_REACHED,
     "hpmoe/weight_gradient.h:drop-init:1": Reason.NOT_REACHED,

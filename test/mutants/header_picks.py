@@ -24,9 +24,18 @@ def _overlap(header: str, old: str, new: str) -> Pick:
 
 
 PICKS = (
-    Pick("launch", "env.h", "thresholds_) * launch_", "thresholds_)"),
-    Pick("launch", "env.h", "thresholds_) * launch_", "thresholds_) * (launch_ - 1)"),
-    Pick("launch", "env.h", "thresholds_) * launch_", "thresholds_) * (launch_ + 1)"),
+    Pick("launch", "env.h", "thresholds_) * launches", "thresholds_)"),
+    Pick("launch", "env.h", "thresholds_) * launches", "thresholds_) * (launches - 1)"),
+    Pick("launch", "env.h", "thresholds_) * launches", "thresholds_) * (launches + 1)"),
+    Pick("launch", "env.h", "event + launch_ % 2 * events", "event"),
+    Pick("launch", "env.h", "launch_ / 2 + launch_ % 2", "launch_"),
+    Pick("launch", "env.h", "launch_ / 2 + launch_ % 2", "launch_ / 2"),
+    Pick("credit", "credit.h", "GetValue(i * kBlockWords) + 1)", "GetValue(i * kBlockWords) + 2)"),
+    Pick("credit", "credit.h", "GetValue(i * kBlockWords) + 1)", "GetValue(i * kBlockWords))"),
+    Pick("credit", "credit.h", "kBlockWords) != 0)", "kBlockWords) > 1)"),
+    Pick("credit", "credit.h", "if (!ok_) return 0;", "if (!ok_) return 1;"),
+    Pick("credit", "credit.h", "begin_.GetValue(i + 1)", "begin_.GetValue(i + 2)"),
+    _overlap("credit", "kCount = kBegin + kBeginWords * sizeof(int32_t)", "kCount = kBegin"),
     Pick("launch", "counters.h", "- target) >= 0;", "- target) >= -1;"),
     Pick("launch", "counters.h", "- target) >= 0;", "- target) > 0;"),
     Pick("launch", "counters.h", "kUbWorker, 8), 1);", "kUbWorker, 8), 2);"),

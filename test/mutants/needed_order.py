@@ -135,7 +135,5 @@ def _check_counters(program: ProgramOp, buffers: dict[str, BufferOp], needs: Nee
         for buffer in buffers.values():
             if buffer.space.data == "window" and buffer.offset is not None:
                 first = buffer.offset.value.data
-                if first < begin + event.event_count * line and begin < first + buffer_bytes(
-                    buffer
-                ):
+                if first < begin + event.line_count * line and begin < first + buffer_bytes(buffer):
                     needs.wrong.append(f"counters of @{name} lie in @{buffer.sym_name.data}")

@@ -24,6 +24,7 @@ MEANINGS = {
     "wrong-flag": "A flag of the other slot is set or waited for.",
     "one-slot": "Of two buffers, the first is always used.",
     "launch": "Counters are compared with those of another launch, or grow by two.",
+    "credit": "Of puts without rows, some are counted twice or not at all, or signal all the same.",
     "wrong-rows": "Rows are one too many, one too few, or those of another part.",
     "overlap": "Two local buffers share addresses.",
     "early-signal": "A task signals before its work.",
@@ -117,6 +118,17 @@ def _functions(source: str) -> Iterator[tuple[str, int, int]]:
         yield match.group(1), match.start(), source.index("\n}\n", match.start())
 
 
+def _other_credit(lines: list[str], i: int) -> Iterator[tuple[list[str], str]]:
+    """A credit that is not given, or twice; the signal of a put sent without rows too."""
+    if lines[i].startswith("  Credit"):
+        yield [*lines[:i], *lines[i + 1 :]], "is missing"
+        yield [*lines[:i], lines[i], *lines[i:]], "comes twice"
+    if lines[i].startswith("    env.Signal"):
+        end = lines.index("  }", i)
+        moved = [*lines[:i], *lines[i + 1 : end + 1], lines[i][2:], *lines[end + 1 :]]
+        yield moved, "whatever the rows"
+
+
 WRONG_ROWS = (
     (r"route\.Dest\(", "route.Sent("),
     (r"route\.Sent\(", "route.Dest("),
@@ -126,11 +138,11 @@ WRONG_ROWS = (
 
 
 def source_changes(source: str) -> Iterator[SourceChange]:
-    """Signals before the work, reads before the waits, other rows."""
+    """Signals before the work, other credits, other rows."""
     for name, begin, end in _functions(source):
         body = source[begin:end]
         lines = body.split("\n")
-        signals = [i for i, line in enumerate(lines) if line.startswith("  env.Signal")]
+        signals = [i for i, line in enumerate(lines) if line.strip().startswith("env.Signal")]
         for number, i in enumerate(signals):
             first = next(j for j, line in enumerate(lines) if "hpmoe::Tile" in line)
             moved = [*lines[:i], *lines[i + 1 :]]
@@ -138,6 +150,10 @@ def source_changes(source: str) -> Iterator[SourceChange]:
             text = source[:begin] + "\n".join(moved) + source[end:]
             what = f"{name}: {lines[i].strip()}"
             yield SourceChange("early-signal", what, text, (name, number))
+        for i, line in enumerate(lines):
+            for changed, how in _other_credit(lines, i):
+                text = source[:begin] + "\n".join(changed) + source[end:]
+                yield SourceChange("credit", f"{name}: {line.strip()} {how}", text)
         for pattern, new in WRONG_ROWS:
             for match in re.finditer(pattern, body):
                 text = source[: begin + match.start()] + new + source[begin + match.end() :]

@@ -42,7 +42,8 @@ OPTIONS: dict[str, dict[str, object]] = {
         **SMALL_TILES,
     },
     "published": {
-        "policy": "published", "vector_cores": "one", "granularity": "expert", "put_rows": 16,
+        "policy": "published", "vector_cores": "one", "credit": False,
+        "granularity": "expert", "put_rows": 16,
         "vector_rows": 16, "matrix_shares": 2, "source_groups": 1, **SMALL_TILES,
     },
     "wide": {},

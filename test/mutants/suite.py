@@ -146,8 +146,10 @@ def _judge_source(work: Work, only: Sequence[str]) -> Iterator[Outcome]:
 
 def _signal_number(program: ProgramOp, function: str, number: int) -> int:
     """The number in the program of one of the signals of the family of a function."""
-    own = [i for i, s in enumerate(signals_of(program)) if camel(s.family_name) == function]
-    return own[number]
+    signals = signals_of(program)
+    own = [i for i, s in enumerate(signals) if camel(s.family_name) == function]
+    # As the code sends them: those that are credited come last.
+    return sorted(own, key=lambda i: signals[i].credit is not None)[number]
 
 
 def _judge_headers(work: Work, only: Sequence[str]) -> Iterator[Outcome]:

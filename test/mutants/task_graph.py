@@ -5,6 +5,11 @@ each task of each rank and launch and asks one question: if this task never ende
 could never begin? Those are ordered after it. Counters and queues only let more happen the more has
 happened, so the answer does not depend on the order in which the rest runs.
 
+A put that is credited signals or not, as the routing will have it, and a routing is chosen for each
+question: the withheld put has rows, of the others each is counted by itself or by the credit,
+whichever comes first. Only when nothing is withheld, where the question is whether all tasks end,
+both must have ended.
+
 Cost: the square of the number of tasks of all ranks and launches; programs here are small.
 """
 
@@ -59,6 +64,8 @@ class TaskGraph:
     """Counters, once for each time."""
     early: list[list[int]] = field(default_factory=list[list[int]])
     """Counters that are signalled when the task begins, by mistake."""
+    credited: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
+    """(put, task that counts it where it has no rows, counter)."""
     counters: int = 0
 
     @property
@@ -126,7 +133,7 @@ def _add_events(
     free = 0
     for name, event in events.items():
         lines[name] = free if event.line is None else event.line.value.data
-        free += event.event_count
+        free += event.line_count
     counters: dict[tuple[int, int], int] = {}
 
     def flat(exprs: Any, extents: Any, coords: list[int], rank: int) -> int:
@@ -135,8 +142,12 @@ def _add_events(
             index = index * extent + int(evaluate_index(expr, coords, rank))
         return index
 
-    def counter(rank: int, line: int) -> int:
+    def counter(rank: int, name: str, index: int, launch: int) -> int:
+        event = events[name]
+        line = lines[name] + launch % event.copy_count * event.event_count + index
         return counters.setdefault((rank, line), len(counters))
+
+    numbers = {f.sym_name.data: i for i, f in enumerate(families)}
 
     for node, task in enumerate(graph.tasks):
         family = families[task.family]
@@ -146,9 +157,10 @@ def _add_events(
             if wait.family_name == name:
                 event = events[wait.event_name]
                 index = flat(wait.index_exprs, event.extents, coords, task.rank)
-                least = int(event.thresholds[index]) * task.launch
+                turns = -(-task.launch // event.copy_count)
+                least = int(event.thresholds[index]) * turns
                 graph.waits[node].append(
-                    (counter(task.rank, lines[wait.event_name] + index), least)
+                    (counter(task.rank, wait.event_name, index, task.launch), least)
                 )
         for i, signal in enumerate(signals_of(program)):
             if signal.family_name == name:
@@ -156,8 +168,13 @@ def _add_events(
                 index = flat(signal.index_exprs, event.extents, coords, task.rank)
                 peer = signal.peer_expr
                 owner = task.rank if peer is None else int(evaluate_index(peer, coords, task.rank))
+                at = counter(owner, signal.event_name, index, task.launch)
+                if signal.credit_name is not None and i != early:
+                    giver = Task(task.launch, owner, numbers[signal.credit_name], 0)
+                    graph.credited.append((node, graph.number[giver], at))
+                    continue
                 sent = graph.early if i == early else graph.signals
-                sent[node].append(counter(owner, lines[signal.event_name] + index))
+                sent[node].append(at)
     graph.counters = len(counters)
 
 
@@ -177,6 +194,7 @@ def certain_orders(graph: TaskGraph) -> Orders:
     begun = np.zeros((nodes, nodes + 1), dtype=bool)
     ended = np.zeros((nodes, nodes + 1), dtype=bool)
     counts = np.zeros((graph.counters, nodes + 1), dtype=np.int32)
+    given = np.zeros((len(graph.credited), nodes + 1), dtype=bool)
     changed = True
     while changed:
         changed = False
@@ -197,4 +215,13 @@ def certain_orders(graph: TaskGraph) -> Orders:
                 ended[node] |= ready
                 for counter in graph.signals[node]:
                     counts[counter] += ready
+        for i, (put, giver, counter) in enumerate(graph.credited):
+            now = ended[put] | ended[giver]
+            now[put] = False
+            now[-1] = ended[put, -1] & ended[giver, -1]
+            now &= ~given[i]
+            if now.any():
+                changed = True
+                given[i] |= now
+                counts[counter] += now
     return Orders(~begun[:, :nodes].T, np.flatnonzero(~begun[:, nodes]).tolist())

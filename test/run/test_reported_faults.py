@@ -46,7 +46,7 @@ class TestRanksWithoutRows:
     @pytest.mark.parametrize(
         ("name", "reader"), [(FUNCTION, "weighted_sum"), (BACKWARD, "sum_copies")]
     )
-    def test_an_empty_put_that_does_not_signal(
+    def test_empty_puts_that_nobody_counts(
         self,
         name: str,
         reader: str,
@@ -54,17 +54,16 @@ class TestRanksWithoutRows:
         tmp_path: Path,
         capsys: pytest.CaptureFixture[str],
     ):
-        signal = "env.SignalPeer(env.Size(kReturnDone)"
-        wrong = broken(
-            layer, tmp_path / "layer", name, "Return", signal, f"if (rows0.count != 0) {signal}"
-        )
+        credit = "CreditReturnDone(env);"
+        wrong = broken(layer, tmp_path / "layer", name, "BuildRoute", credit, "")
         assert hpmoe("run", str(wrong), "--routing", "balanced", *self.RUN) == 0
         assert hpmoe("run", str(wrong), "--routing", "one-expert", *self.RUN) == 1
         message = capsys.readouterr().err
         assert "deadlock: no core can run" in message
         assert re.search(
             rf"@{reader} \(\d\) on rank 1 aiv\d+ waits for event 0 of @return_done: \d signals so "
-            r"far, 8 in each launch; signalled by 8 tasks, such as @return",
+            r"far, 8 in each launch; signalled by 8 tasks, such as @return \(0, \d, 0\) on rank "
+            r"\d; @build_route on rank 1 counts those without rows",
             message,
         ), message
 

@@ -83,6 +83,7 @@ def test_schedules_ranks_and_routings_make_a_table(
         assert total == pytest.approx(content["time_us"] - content["bound_us"], abs=1e-4)
         assert all(0 <= part <= 1 for part in content["utilisation"].values())
         assert 0 < content["exposed_communication_us"] < content["time_us"]
+        assert 0 < content["remote_signals"] < content["signals"]
         assert content["machine"] == {
             "name": "ascend-a3",
             "sha256": load_machine("ascend-a3").digest,

@@ -118,9 +118,9 @@ def test_missing_steps_in_the_device_headers(
 def test_signal_before_the_payload(layer: Layer) -> None:
     """A task that announces its rows before it has written them."""
     found = re.search(
-        r"(?P<head>inline void Dispatch\(.*?)"
-        r"(?P<body>^  if \(.*?^  }\n)"
-        r"(?P<signal>^  env\.Signal.*?;\n)",
+        r"(?P<head>inline void Dispatch\(.*?^  if \(.*?{\n)"
+        r"(?P<body>.*?)"
+        r"(?P<signal>^    env\.Signal.*?;\n)",
         source := layer.compiled.forward.source,
         re.M | re.S,
     )

@@ -60,6 +60,7 @@ def test_dependences(tmp_path: Path) -> None:
         "tile": to_tile,
         "part": f"{to_tile},insert-dependencies",
         "expert": f"{to_tile},insert-dependencies{{granularity=expert}}",
+        "credit": f"{to_tile},insert-dependencies,credit-empty-puts",
         "tasks": "lower-moe{row_chunks=2},expand-tasks",
     }
     for kind, pipeline in passes.items():

@@ -191,6 +191,9 @@ def test_a_dropped_wait_reads_what_was_never_written(family: str):
     except IndexError:
         # The order of rows was read before it was there.
         assert family == "dispatch"
+    except InterpretationError:
+        # A put looked at a route that was not there, and found that it had no rows.
+        assert family in ("swiglu", "matmul_1", "return")
     else:
         assert any(np.isnan(out).any() for out in outputs)
 

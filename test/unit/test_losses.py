@@ -17,7 +17,7 @@ from hpmoe_ir.usage import alone_ns
 def task(core: int, turn: int, ready: int, end: int, busy: int = 0, alone: int = 0) -> Records:
     """A task of rank 0 whose work begins at once and whose signal leaves at its end; ns."""
     start = ready if busy else end
-    return np.array([(0, core, 0, -1, turn, ready, start, end, end, busy, alone)], TASK)
+    return np.array([(0, core, 0, -1, turn, ready, start, end, end, busy, alone, 0, 0)], TASK)
 
 
 def order(

@@ -67,7 +67,9 @@ def test_what_is_written_is_read_back(lowering: LowerMoePass):
     assert header["families"] == len(program.families)
     assert header["tasks"] == sum(f.task_count for f in program.families.values())
     assert 64 * header["counters"] == program.counters
-    thresholds = np.concatenate([e.thresholds for e in program.events.values()])
+    thresholds = np.concatenate(
+        [np.tile(e.thresholds, e.copy_count) for e in program.events.values()]
+    )
     np.testing.assert_array_equal(table.thresholds, thresholds)
     names = list(program.families)
     for core, order in program.orders.items():

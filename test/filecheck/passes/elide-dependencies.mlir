@@ -254,3 +254,57 @@ tile.program @three_steps ranks 1 {
 // CHECK-NEXT:   tile.dependence @c () -> @d () on @r
 // CHECK-NEXT:     events () from () to () count 1
 // CHECK-NEXT: }
+
+// -----
+
+// Puts that are credited: one without rows tells nobody that @order has been placed, which all of them wait for. That the own route is built is told by a put or by the credit.
+tile.program @credited ranks 2 {
+  tile.buffer @counts input : !tile.buffer<2x12xi32>
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @x input : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @order workspace : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @back window : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @out output : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.tasks @build_route () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+  tile.tasks @place () in () on aiv
+    kernel "copy_rows"
+    reads @x[:, :]
+    writes @order[:, :]
+  tile.tasks @return (e, s) in (3, 2) on aiv
+    kernel "add_rows" using @route
+    reads @x[grouped(e, s of 2), :], @order[:, :]
+    writes @back on s [sent(rank * 3 + e), :]
+  tile.tasks @sum (b) in (2) on aiv
+    kernel "add_rows" using @route
+    reads @back[:, :], @order[tokens(b of 2), :]
+    writes @out[tokens(b of 2), :]
+  tile.dependence @build_route () -> @return (e, s) on @route
+    events () from () to () count 1
+  tile.dependence @place () -> @return (e, s) on @order
+    events () from () to () count 1
+  tile.dependence @return (e, s) -> @sum (b) on @back
+    events () from () on s to () count 6
+    credited by @build_route
+  tile.dependence @build_route () -> @sum (b) on @route
+    events () from () to () count 1
+  tile.dependence @place () -> @sum (b) on @order
+    events () from () to () count 1
+}
+
+// CHECK-LABEL: tile.program @credited ranks 2 {
+// CHECK:        tile.tasks @sum (b) in (2) on aiv
+// CHECK:        tile.dependence @build_route () -> @return (e, s) on @route
+// CHECK-NEXT:     events () from () to () count 1
+// CHECK-NEXT:   tile.dependence @place () -> @return (e, s) on @order
+// CHECK-NEXT:     events () from () to () count 1
+// CHECK-NEXT:   tile.dependence @return (e, s) -> @sum (b) on @back
+// CHECK-NEXT:     events () from () on s to () count 6
+// CHECK-NEXT:     credited by @build_route
+// CHECK-NEXT:   tile.dependence @place () -> @sum (b) on @order
+// CHECK-NEXT:     events () from () to () count 1
+// CHECK-NEXT: }

@@ -82,24 +82,24 @@ func.func @layer(%x: !x, %ids: !ids, %gate: !gate, %w13: !w13, %w2: !w2) -> !x {
 // CHECK-NEXT:     reads @back[:, :], @position[tokens(b of 2), :], @gate[tokens(b of 2), :]
 // CHECK-NEXT:     writes @out[tokens(b of 2), :]
 // CHECK-NEXT:   queue.event @count_done () count 2 line 0
-// CHECK-NEXT:   queue.event @exchange_done () count 2 line 1
-// CHECK-NEXT:   queue.event @place_done () count 2 line 2
-// CHECK-NEXT:   queue.event @build_route_done () count 1 line 3
-// CHECK-NEXT:   queue.event @dispatch_done (3, 2) count 1 line 4
-// CHECK-NEXT:   queue.event @matmul_done (3, 2) count 2 line 10
-// CHECK-NEXT:   queue.event @swiglu_done (3, 2) count 1 line 16
-// CHECK-NEXT:   queue.event @matmul_1_done (3, 2) count 3 line 22
-// CHECK-NEXT:   queue.event @return_done () count 6 line 28
-// CHECK-NEXT:   queue.event @place_done_1 (2) count 1 line 29
+// CHECK-NEXT:   queue.event @exchange_done () count 2 copies 2 line 1
+// CHECK-NEXT:   queue.event @place_done () count 2 line 3
+// CHECK-NEXT:   queue.event @build_route_done () count 1 line 4
+// CHECK-NEXT:   queue.event @dispatch_done (3, 2) count 1 line 5
+// CHECK-NEXT:   queue.event @matmul_done (3, 2) count 2 line 11
+// CHECK-NEXT:   queue.event @swiglu_done (3, 2) count 1 line 17
+// CHECK-NEXT:   queue.event @matmul_1_done (3, 2) count 3 line 23
+// CHECK-NEXT:   queue.event @return_done () count 6 line 29
+// CHECK-NEXT:   queue.event @place_done_1 (2) count 1 line 30
 // CHECK-NEXT:   queue.signal @count (b) to @count_done ()
 // CHECK-NEXT:   queue.signal @exchange (p) to @exchange_done () on (rank + p) mod 2
 // CHECK-NEXT:   queue.signal @place (b) to @place_done ()
 // CHECK-NEXT:   queue.signal @build_route () to @build_route_done ()
-// CHECK-NEXT:   queue.signal @dispatch (p, e, c) to @dispatch_done (e, rank) on (rank + p) mod 2
+// CHECK-NEXT:   queue.signal @dispatch (p, e, c) to @dispatch_done (e, rank) on (rank + p) mod 2 credited by @build_route
 // CHECK-NEXT:   queue.signal @matmul (e, g, c, n) to @matmul_done (e, g)
 // CHECK-NEXT:   queue.signal @swiglu (e, g, c) to @swiglu_done (e, g)
 // CHECK-NEXT:   queue.signal @matmul_1 (e, g, c, n) to @matmul_1_done (e, g)
-// CHECK-NEXT:   queue.signal @return (e, s, c) to @return_done () on (rank + s) mod 2
+// CHECK-NEXT:   queue.signal @return (e, s, c) to @return_done () on (rank + s) mod 2 credited by @build_route
 // CHECK-NEXT:   queue.signal @place (b) to @place_done_1 (b)
 // CHECK-NEXT:   queue.wait @exchange (p) for @count_done ()
 // CHECK-NEXT:   queue.wait @place (b) for @count_done ()

@@ -444,7 +444,7 @@ queue.program @p ranks 3 machine "ascend-a3" {
   tile.buffer @in input : !tile.buffer<2x8xi32>
   tile.buffer @w window copies 2 : !tile.buffer<3x8xi32>
   tile.buffer @out output : !tile.buffer<8xi32>
-  // CHECK-NEXT: verify-queues-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @put_done[] on rank 0 may count @put (0) on rank 0 in launch n + 1 before @put (0) on rank 1 in launch n, and be reached without it: in a launch nothing that the first waits for comes from rank 1, and nothing on rank 0 waits for the second; missing is an event between the two ranks
+  // CHECK-NEXT: verify-queues-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @put_done[] on rank 0 may count @put (0) on rank 0 in launch n + 1 before @put (0) on rank 1 in launch n, and be reached without it: in a launch nothing that the first waits for comes from rank 1, and nothing on rank 0 waits for the second; missing is an event between the two ranks, or a second copy of the event
   tile.tasks @put (p) in (3) on aiv
     kernel "count_tokens"
     reads @in[0, :]
@@ -636,5 +636,178 @@ queue.program @p ranks 1 machine "ascend-a3" {
   queue.order aiv {
     [@first[0, 1], @second[0]],
     [] times 47
+  }
+}
+
+// -----
+
+// A put without rows tells nobody what it came after, although one of the puts is of the own rank.
+queue.program @p ranks 2 machine "ascend-a3" {
+  tile.buffer @in input : !tile.buffer<2x12xi32>
+  tile.buffer @x input : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @y input : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @a workspace : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.buffer @counts window copies 2 : !tile.buffer<2x12xi32>
+  tile.buffer @recv window : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.tasks @exchange (p) in (2) on aiv
+    kernel "exchange_counts"
+    reads @in[:, :]
+    writes @counts on p [rank, :]
+  tile.tasks @build_route () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+  tile.tasks @first () in () on aiv
+    kernel "copy_rows"
+    reads @x[:, :]
+    writes @a[:, :]
+  tile.tasks @put (p, e) in (2, 3) on aiv
+    kernel "copy_rows" using @route
+    reads @a[sent(p * 3 + e), :]
+    writes @recv on p [grouped(e, rank of 2), :]
+  // CHECK-NEXT: verify-queues-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @use () on rank 0 reads @a[:, :], which @first () on rank 0 writes; it may start before that has ended: the first signals @first_done[] on rank 0, the second waits for @put_done[] on rank 0; missing is its wait for @first_done[] on rank 0
+  tile.tasks @use () in () on aiv
+    kernel "add_rows" using @route
+    reads @recv[:, :], @a[:, :]
+    writes @out[:, :]
+  queue.event @exchange_done () count 2 copies 2
+  queue.event @build_route_done () count 1
+  queue.event @first_done () count 1
+  queue.event @put_done () count 6
+  queue.signal @exchange (p) to @exchange_done () on p
+  queue.signal @build_route () to @build_route_done ()
+  queue.signal @first () to @first_done ()
+  queue.signal @put (p, e) to @put_done () on p credited by @build_route
+  queue.wait @build_route () for @exchange_done ()
+  queue.wait @put (p, e) for @build_route_done ()
+  queue.wait @put (p, e) for @first_done ()
+  queue.wait @use () for @put_done ()
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aiv {
+    [@exchange[0, 1], @build_route[0]],
+    [@first[0], @put[0, 1, 2, 3, 4, 5]],
+    [@use[0]],
+    [] times 45
+  }
+}
+
+// -----
+
+// The task that counts the puts without rows is behind one that waits for them.
+queue.program @p ranks 2 machine "ascend-a3" {
+  tile.buffer @in input : !tile.buffer<2x12xi32>
+  tile.buffer @x input : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @y input : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @a workspace : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.buffer @counts window copies 2 : !tile.buffer<2x12xi32>
+  tile.buffer @recv window : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.tasks @exchange (p) in (2) on aiv
+    kernel "exchange_counts"
+    reads @in[:, :]
+    writes @counts on p [rank, :]
+  tile.tasks @build_route () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+  tile.tasks @first () in () on aiv
+    kernel "copy_rows"
+    reads @x[:, :]
+    writes @a[:, :]
+  tile.tasks @put (p, e) in (2, 3) on aiv
+    kernel "copy_rows" using @route
+    reads @a[sent(p * 3 + e), :]
+    writes @recv on p [grouped(e, rank of 2), :]
+  // CHECK-NEXT: verify-queues-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: the queues cannot end, these tasks wait for each other: @use () on rank 0 (aiv0) waits for @put_done[] on rank 0, which @build_route () on rank 0 signals; that is behind @use () on rank 0 in the queue of aiv0
+  tile.tasks @use () in () on aiv
+    kernel "add_rows" using @route
+    reads @recv[:, :], @y[:, :]
+    writes @out[:, :]
+  queue.event @exchange_done () count 2 copies 2
+  queue.event @build_route_done () count 1
+  queue.event @first_done () count 1
+  queue.event @put_done () count 6
+  queue.signal @exchange (p) to @exchange_done () on p
+  queue.signal @build_route () to @build_route_done ()
+  queue.signal @first () to @first_done ()
+  queue.signal @put (p, e) to @put_done () on p credited by @build_route
+  queue.wait @build_route () for @exchange_done ()
+  queue.wait @put (p, e) for @first_done ()
+  queue.wait @use () for @put_done ()
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aiv {
+    [@exchange[0, 1], @use[0], @build_route[0]],
+    [@first[0], @put[0, 1, 2, 3, 4, 5]],
+    [],
+    [] times 45
+  }
+}
+
+// -----
+
+// Puts without rows say nothing of their rank: a peer may be a launch ahead, and its counts come with those of this launch.
+queue.program @p ranks 2 machine "ascend-a3" {
+  tile.buffer @in input : !tile.buffer<2x12xi32>
+  tile.buffer @x input : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @y input : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @a workspace : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.buffer @counts window copies 2 : !tile.buffer<2x12xi32>
+  tile.buffer @recv window : !tile.buffer<grouped 20 rows, 48xbf16>
+  // CHECK-NEXT: verify-queues-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @exchange_done[] on rank 1 may count @exchange (1) on rank 0 in launch n + 1 before @exchange (1) on rank 1 in launch n, and be reached without it: in a launch nothing that the first waits for comes from rank 1, and nothing on rank 0 waits for the second; missing is an event between the two ranks, or a second copy of the event
+  tile.tasks @exchange (p) in (2) on aiv
+    kernel "exchange_counts"
+    reads @in[:, :]
+    writes @counts on p [rank, :]
+  tile.tasks @build_route () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+  tile.tasks @first () in () on aiv
+    kernel "copy_rows"
+    reads @x[:, :]
+    writes @a[:, :]
+  tile.tasks @put (p, e) in (2, 3) on aiv
+    kernel "copy_rows" using @route
+    reads @a[sent(p * 3 + e), :]
+    writes @recv on p [grouped(e, rank of 2), :]
+  tile.tasks @use () in () on aiv
+    kernel "add_rows" using @route
+    reads @recv[:, :], @y[:, :]
+    writes @out[:, :]
+  queue.event @exchange_done () count 2
+  queue.event @build_route_done () count 1
+  queue.event @first_done () count 1
+  queue.event @put_done () count 6
+  queue.signal @exchange (p) to @exchange_done () on p
+  queue.signal @build_route () to @build_route_done ()
+  queue.signal @first () to @first_done ()
+  queue.signal @put (p, e) to @put_done () on p credited by @build_route
+  queue.wait @build_route () for @exchange_done ()
+  queue.wait @put (p, e) for @build_route_done ()
+  queue.wait @put (p, e) for @first_done ()
+  queue.wait @use () for @put_done ()
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aiv {
+    [@exchange[0, 1], @build_route[0]],
+    [@first[0], @put[0, 1, 2, 3, 4, 5]],
+    [@use[0]],
+    [] times 45
   }
 }

@@ -146,3 +146,122 @@ queue.program @nothing ranks 2 machine "ascend-a3" {
     [] times 48
   }
 }
+
+// -----
+
+// Puts that all signal tell what they came after, and keep the ranks within a launch of each other.
+// CHECK: queue.program @p
+// CHECK: queue.order aiv
+queue.program @p ranks 2 machine "ascend-a3" {
+  tile.buffer @in input : !tile.buffer<2x12xi32>
+  tile.buffer @x input : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @y input : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @a workspace : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.buffer @counts window copies 2 : !tile.buffer<2x12xi32>
+  tile.buffer @recv window : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.tasks @exchange (p) in (2) on aiv
+    kernel "exchange_counts"
+    reads @in[:, :]
+    writes @counts on p [rank, :]
+  tile.tasks @build_route () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+  tile.tasks @first () in () on aiv
+    kernel "copy_rows"
+    reads @x[:, :]
+    writes @a[:, :]
+  tile.tasks @put (p, e) in (2, 3) on aiv
+    kernel "copy_rows" using @route
+    reads @a[sent(p * 3 + e), :]
+    writes @recv on p [grouped(e, rank of 2), :]
+  tile.tasks @use () in () on aiv
+    kernel "add_rows" using @route
+    reads @recv[:, :], @a[:, :]
+    writes @out[:, :]
+  queue.event @exchange_done () count 2
+  queue.event @build_route_done () count 1
+  queue.event @first_done () count 1
+  queue.event @put_done () count 6
+  queue.signal @exchange (p) to @exchange_done () on p
+  queue.signal @build_route () to @build_route_done ()
+  queue.signal @first () to @first_done ()
+  queue.signal @put (p, e) to @put_done () on p
+  queue.wait @build_route () for @exchange_done ()
+  queue.wait @put (p, e) for @build_route_done ()
+  queue.wait @put (p, e) for @first_done ()
+  queue.wait @use () for @put_done ()
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aiv {
+    [@exchange[0, 1], @build_route[0]],
+    [@first[0], @put[0, 1, 2, 3, 4, 5]],
+    [@use[0]],
+    [] times 45
+  }
+}
+
+// -----
+
+// Puts without rows are counted by @build_route: what else is needed is waited for.
+// CHECK: queue.program @p
+// CHECK: queue.order aiv
+queue.program @p ranks 2 machine "ascend-a3" {
+  tile.buffer @in input : !tile.buffer<2x12xi32>
+  tile.buffer @x input : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @y input : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @a workspace : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.buffer @counts window copies 2 : !tile.buffer<2x12xi32>
+  tile.buffer @recv window : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.tasks @exchange (p) in (2) on aiv
+    kernel "exchange_counts"
+    reads @in[:, :]
+    writes @counts on p [rank, :]
+  tile.tasks @build_route () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+  tile.tasks @first () in () on aiv
+    kernel "copy_rows"
+    reads @x[:, :]
+    writes @a[:, :]
+  tile.tasks @put (p, e) in (2, 3) on aiv
+    kernel "copy_rows" using @route
+    reads @a[sent(p * 3 + e), :]
+    writes @recv on p [grouped(e, rank of 2), :]
+  tile.tasks @use () in () on aiv
+    kernel "add_rows" using @route
+    reads @recv[:, :], @a[:, :]
+    writes @out[:, :]
+  queue.event @exchange_done () count 2 copies 2
+  queue.event @build_route_done () count 1
+  queue.event @first_done () count 1
+  queue.event @put_done () count 6
+  queue.signal @exchange (p) to @exchange_done () on p
+  queue.signal @build_route () to @build_route_done ()
+  queue.signal @first () to @first_done ()
+  queue.signal @put (p, e) to @put_done () on p credited by @build_route
+  queue.wait @build_route () for @exchange_done ()
+  queue.wait @put (p, e) for @build_route_done ()
+  queue.wait @put (p, e) for @first_done ()
+  queue.wait @use () for @put_done ()
+  queue.wait @use () for @first_done ()
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aiv {
+    [@exchange[0, 1], @build_route[0]],
+    [@first[0], @put[0, 1, 2, 3, 4, 5]],
+    [@use[0]],
+    [] times 45
+  }
+}

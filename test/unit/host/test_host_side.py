@@ -65,7 +65,7 @@ def test_order_of_calls(host_build: HostBuild):
         "workspace": program.workspace_bytes,
         "windows": program.window_bytes,
         "counters": program.counters,
-        "counter_bytes": 64 * program.event_count,
+        "counter_bytes": 64 * program.counter_count,
     }
     record = host_build.run(f"create {host_build.table}", "launch 5", "status", "destroy")
     create = [line.format(**sizes) for line in CREATE]
@@ -73,7 +73,7 @@ def test_order_of_calls(host_build: HostBuild):
 
 
 def test_counters_are_zeroed_and_nothing_else(host_build: HostBuild):
-    first, size = host_build.program.counters, 64 * host_build.program.event_count
+    first, size = host_build.program.counters, 64 * host_build.program.counter_count
     record = host_build.created(
         f"word symmetric4 {first - 4}",
         f"word symmetric4 {first}",

@@ -19,7 +19,7 @@ def bounded(tmp_path_factory: pytest.TempPathFactory) -> HostBuild:
 
 def test_lines_are_zeroed_with_the_counters(bounded: HostBuild):
     program = bounded.program
-    size = 64 * program.event_count + 64 * 72
+    size = 64 * program.counter_count + 64 * 72
     record = bounded.run(f"create {bounded.table}", "destroy")
     start = f"aclrtMemset symmetric4+{program.counters} "
     assert start + f"{size} of {size} to 0" in record

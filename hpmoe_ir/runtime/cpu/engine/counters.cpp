@@ -5,6 +5,7 @@
 #include <map>
 
 #include "engine.h"
+#include "timeline.h"
 
 namespace cpu_model {
 
@@ -23,9 +24,19 @@ static int64_t Value(uint64_t addr) {
   return value;
 }
 
+// What launches 1 to `launches` add to a counter.
+static int64_t Added(const Counter& counter, int64_t launches) {
+  return counter.threshold * ((launches + counter.copies - counter.copy) / counter.copies -
+                              (counter.copy == 0 ? 1 : 0));
+}
+
 static std::string Describe(const Place& place, int64_t value) {
   return Format("the counter of event %u of @%s on rank %d is %lld", place.counter->index,
                 place.counter->event.c_str(), place.rank, static_cast<long long>(value));
+}
+
+static const char* Each(const Counter& counter) {
+  return counter.copies == 1 ? "each" : "every other";
 }
 
 static std::string Range(int64_t low, int64_t high) {
@@ -36,12 +47,13 @@ static std::string Range(int64_t low, int64_t high) {
 static void Check(const Place& place, uint64_t addr, int64_t low, int64_t high,
                   const std::string& when) {
   const int64_t value = Value(addr);
-  const int64_t threshold = place.counter->threshold;
-  if (value >= low * threshold && value <= high * threshold) return;
+  const int64_t least = Added(*place.counter, low);
+  const int64_t most = Added(*place.counter, high);
+  if (value >= least && value <= most) return;
   FailAt("counter",
-         Describe(place, value) + " " + when + ", expected " +
-             Range(low * threshold, high * threshold) +
-             Format(": each launch adds %lld", static_cast<long long>(threshold)),
+         Describe(place, value) + " " + when + ", expected " + Range(least, most) +
+             Format(": %s launch adds %lld", Each(*place.counter),
+                    static_cast<long long>(place.counter->threshold)),
          Where("", 0), nullptr);
 }
 
@@ -99,18 +111,27 @@ void CheckGivenUp(const Core& core, Where where) {
   }
 }
 
+void CountSignal(const Core& core, uint64_t begin, uint64_t bytes) {
+  if (places.empty() || core.marker < 0) return;
+  const auto at = places.lower_bound(begin);
+  if (at == places.end() || at->first >= begin + bytes) return;
+  TaskRecord& task = TheTimeline().tasks[core.record];
+  ++task.signals;
+  task.remote += at->second.rank != core.rank;
+}
+
 void CheckCounterWrite(const Core& core, uint64_t begin, uint64_t bytes, Where where) {
   if (places.empty()) return;
   const uint64_t first = begin < 3 ? 0 : begin - 3;  // a word that the write touches in part
   for (auto at = places.lower_bound(first); at != places.end() && at->first < begin + bytes; ++at) {
     const int64_t value = Value(at->first);
-    const int64_t most = at->second.counter->threshold * started;
+    const int64_t most = Added(*at->second.counter, started);
     if (value <= most) continue;
     FailAt("counter",
            Describe(at->second, value) +
-               Format(" after this signal, expected at most %lld: each launch adds %lld, and no "
+               Format(" after this signal, expected at most %lld: %s launch adds %lld, and no "
                       "rank has started launch %d",
-                      static_cast<long long>(most),
+                      static_cast<long long>(most), Each(*at->second.counter),
                       static_cast<long long>(at->second.counter->threshold), started + 1),
            where, &core);
   }

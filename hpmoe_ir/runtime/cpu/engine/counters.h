@@ -19,7 +19,9 @@ struct Counter {
   std::string event;          // family of events
   uint32_t index;             // event of the family
   uint64_t offset;            // of its line in the memory
-  int64_t threshold;          // signals in each launch
+  int64_t threshold;          // signals in each launch that uses the counter
+  int copies;                 // counters that the event has, used in turn by launches
+  int copy;                   // this one is used by launch n if n % copies == copy
   std::vector<int> unwaited;  // ranks on which nobody waits for it: signals may come late there
 };
 
@@ -43,6 +45,9 @@ void CheckLaunchNumber(int rank, int launch, uint32_t value);
 void CheckCountersAtEnd(int launches);
 // Ends the run with a report of what the core waited for, where it has said so.
 void CheckGivenUp(const Core& core, Where where);
+// A core writes these bytes of global memory, now or later: its task's record counts it, where an
+// event counter is among them.
+void CountSignal(const Core& core, uint64_t begin, uint64_t bytes);
 // A core has just written these bytes of global memory.
 void CheckCounterWrite(const Core& core, uint64_t begin, uint64_t bytes, Where where);
 

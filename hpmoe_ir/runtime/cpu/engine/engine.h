@@ -107,6 +107,7 @@ struct Core {
   uint64_t effects = 0;  // calls that change something others can see, or local data
   uint64_t calls = 0;
   int64_t marker = -1;
+  size_t record = 0;  // of its task in the timeline of a run without clocks
   Where where = Where("", 0);
   const char* api = "";
 

@@ -105,7 +105,8 @@ static void ReadLine(Job& job, const std::string& key, std::istream& in) {
   } else if (key == "event_counter") {
     Counter counter;
     size_t ranks = 0;
-    in >> counter.event >> counter.index >> counter.offset >> counter.threshold >> ranks;
+    in >> counter.event >> counter.index >> counter.offset >> counter.threshold;
+    in >> counter.copies >> counter.copy >> ranks;
     counter.unwaited.resize(ranks);
     for (int& rank : counter.unwaited) in >> rank;
     job.counters.all.push_back(counter);

@@ -140,6 +140,7 @@ static void Add(Write write) {
 
 void WriteMemory(Core& core, pipe_t pipe, uint64_t addr, const uint8_t* data, uint64_t bytes,
                  Where where) {
+  CountSignal(core, addr, bytes);
   if (!weak) {
     AtomicStore(core.atomic, core.atomic_type, GlobalData(addr), data, bytes);
     CheckCounterWrite(core, addr, bytes, where);

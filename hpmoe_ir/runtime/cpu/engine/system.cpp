@@ -30,7 +30,8 @@ void Mark(uint32_t value) {
   } else {
     const int number = core.aic ? core.index : TheEngine().blocks + core.index;
     const double step = static_cast<double>(TheEngine().steps);
-    TheTimeline().tasks.push_back({core.rank, number, value, -1, step, 0, 0, 0, 0, 0, 0});
+    core.record = TheTimeline().tasks.size();
+    TheTimeline().tasks.push_back({core.rank, number, value, -1, step, 0, 0, 0, 0, 0, 0, 0, 0});
   }
   ++core.effects;
   core.marker = value;

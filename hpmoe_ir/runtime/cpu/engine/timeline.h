@@ -14,18 +14,20 @@ namespace cpu_model {
 // API calls of all cores.
 struct TaskRecord {
   int32_t rank;
-  int32_t core;   // AICs of the rank, then AIVs
-  uint32_t slot;  // as PrintTimeStamp was given it
-  int32_t event;  // counter that was waited for longest; -1: none was short
-  double turn;    // the core turned to the task
-  double ready;   // the last look at a counter was over; turn where there was none
-  double start;   // the body began: the first operation other than a scalar one
-  double done;    // the first signal left; end where there is none
-  double end;     // the core was free again
-  double busy;    // ns that the matrix unit, on an AIV the vector unit, worked
-  double alone;   // ns from its last look at a counter to `done`, if it shared nothing
+  int32_t core;      // AICs of the rank, then AIVs
+  uint32_t slot;     // as PrintTimeStamp was given it
+  int32_t event;     // counter that was waited for longest; -1: none was short
+  double turn;       // the core turned to the task
+  double ready;      // the last look at a counter was over; turn where there was none
+  double start;      // the body began: the first operation other than a scalar one
+  double done;       // the first signal left; end where there is none
+  double end;        // the core was free again
+  double busy;       // ns that the matrix unit, on an AIV the vector unit, worked
+  double alone;      // ns from its last look at a counter to `done`, if it shared nothing
+  uint32_t signals;  // adds to event counters
+  uint32_t remote;   // of these, to those of other ranks
 };
-static_assert(sizeof(TaskRecord) == 72, "as the reader expects");
+static_assert(sizeof(TaskRecord) == 80, "as the reader expects");
 
 struct RankTotals {
   double end = 0;                   // ns: the last core of the rank ended

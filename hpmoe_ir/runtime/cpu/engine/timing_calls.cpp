@@ -188,6 +188,8 @@ void SignalFrom(Core& core, uint64_t addr, const uint8_t* data, uint32_t bytes, 
     clock.started = clock.signalled = true;
   }
   const bool remote = Remote(core, addr);
+  ++clock.task.signals;
+  clock.task.remote += remote;
   const double latency =
       remote ? state.rates().latency_remote_signal : state.rates().latency_signal;
   Signal signal = {addr, bytes, add, type, {}};

@@ -23,7 +23,7 @@ void Mark(uint32_t value) {
   EndTask(clock);
   if (!timing_job.stages.empty()) EnterStage(core, timing_job.stages[value >> 24]);
   const int number = core.aic ? core.index : TheEngine().blocks + core.index;
-  clock.task = {core.rank, number, value, -1, state.now, state.now, 0, 0, 0, 0, 0};
+  clock.task = {core.rank, number, value, -1, state.now, state.now, 0, 0, 0, 0, 0, 0, 0};
   clock.in_task = true;
   clock.started = clock.signalled = false;
   clock.waited = 0;

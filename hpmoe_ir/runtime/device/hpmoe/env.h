@@ -81,21 +81,28 @@ class Env {
     return reinterpret_cast<__gm__ int32_t*>(counters_ +
                                              static_cast<uint64_t>(event) * kCounterLine);
   }
+  // The counter that this launch uses of an event with two copies, `events` lines apart.
+  __aicore__ inline uint32_t InTurn(uint32_t event, uint32_t events) const {
+    return event + launch_ % 2 * events;
+  }
   // Returns once as many tasks have signalled the event, in this launch, as its threshold says.
-  // Where the budget of a wait ends first, the core says what it waited for, and stops.
-  __aicore__ inline void Wait(uint32_t event) const {
-    const uint32_t target = table_.Word(event, thresholds_) * launch_;
-    if (waits_.budget == 0 && waits_.poll_aic == 0 && waits_.poll_aiv == 0) {
-      WaitCounter(Counter(event), target);
-      return;
-    }
-    const int32_t seen = WaitCounter(Counter(event), target, waits_);
-    if (!HasReached(seen, target)) GiveUp(event, seen, target);
+  __aicore__ inline void Wait(uint32_t event) const { WaitFor(event, launch_); }
+  // The same of an event with two copies.
+  __aicore__ inline void WaitInTurn(uint32_t event, uint32_t events) const {
+    WaitFor(InTurn(event, events), launch_ / 2 + launch_ % 2);
   }
   // Announces that all that this core has read and written so far is done.
   __aicore__ inline void Signal(uint32_t event) const { SignalCounter(Counter(event)); }
   __aicore__ inline void SignalPeer(uint32_t event, uint32_t peer) const {
     SignalCounter(Peer(Counter(event), peer));
+  }
+
+  // Adds the first word of `count`, in UB, to a counter of this rank, as a signal adds 1. What the
+  // core has written before must be there.
+  __aicore__ inline void Add(uint32_t event, const AscendC::LocalTensor<int32_t>& count) const {
+    AscendC::SetAtomicAdd<int32_t>();
+    StoreList(Counter(event), count, 1);
+    AscendC::SetAtomicNone();
   }
 
   __aicore__ inline const Table& GetTable() const { return table_; }
@@ -110,6 +117,18 @@ class Env {
   // Words of the line in which a core says what it waited for. The lines of all cores, AIC then
   // AIV, come after the counters; the host has set them to 0.
   enum GivenUp : uint32_t { kLaunch, kEvent, kSeen, kTarget, kSlot, kGivenUpWords };
+
+  // Returns once `launches` launches have signalled the event as often as its threshold says. Where
+  // the budget of a wait ends first, the core says what it waited for, and stops.
+  __aicore__ inline void WaitFor(uint32_t event, uint32_t launches) const {
+    const uint32_t target = table_.Word(event, thresholds_) * launches;
+    if (waits_.budget == 0 && waits_.poll_aic == 0 && waits_.poll_aiv == 0) {
+      WaitCounter(Counter(event), target);
+      return;
+    }
+    const int32_t seen = WaitCounter(Counter(event), target, waits_);
+    if (!HasReached(seen, target)) GiveUp(event, seen, target);
+  }
 
   __aicore__ inline void GiveUp(uint32_t event, int32_t seen, uint32_t target) const {
     uint32_t core = static_cast<uint32_t>(AscendC::GetBlockIdx());

@@ -337,3 +337,328 @@ queue.program @p ranks 2 machine "ascend-a3" {
 queue.program @p ranks 2 machine "ascend-a3" {
   "queue.order"() <{core = "s", families = [], first = array<i32: 0, 0>, slots = array<i32>}> : () -> ()
 }
+
+// -----
+
+// Only puts are credited.
+queue.program @p ranks 2 machine "ascend-a3" {
+  tile.buffer @counts input : !tile.buffer<2x12xi32>
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @x input : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.buffer @recv window : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @back window : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.tasks @build_route () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+  tile.tasks @put (p, e) in (2, 3) on aiv
+    kernel "copy_rows" using @route
+    reads @x[sent(p * 3 + e), :]
+    writes @recv on p [grouped(e, rank of 2), :]
+  tile.tasks @return (e, s) in (3, 2) on aiv
+    kernel "copy_rows" using @route
+    reads @recv[grouped(e, s of 2), :]
+    writes @back on s [sent(rank * 3 + e), :]
+  tile.tasks @exchange (p) in (2) on aiv
+    kernel "exchange_counts"
+    reads @counts[:, :]
+    writes @recv on p [:, :]
+  queue.event @done (3) count 2
+  // CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:3: error: queue.signal: @put credited by @build_route: its tasks signal their own rank; only puts are credited
+  queue.signal @put (p, e) to @done (e) credited by @build_route
+}
+
+// -----
+
+// Nobody of that name.
+queue.program @p ranks 2 machine "ascend-a3" {
+  tile.buffer @counts input : !tile.buffer<2x12xi32>
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @x input : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.buffer @recv window : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @back window : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.tasks @build_route () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+  tile.tasks @put (p, e) in (2, 3) on aiv
+    kernel "copy_rows" using @route
+    reads @x[sent(p * 3 + e), :]
+    writes @recv on p [grouped(e, rank of 2), :]
+  tile.tasks @return (e, s) in (3, 2) on aiv
+    kernel "copy_rows" using @route
+    reads @recv[grouped(e, s of 2), :]
+    writes @back on s [sent(rank * 3 + e), :]
+  tile.tasks @exchange (p) in (2) on aiv
+    kernel "exchange_counts"
+    reads @counts[:, :]
+    writes @recv on p [:, :]
+  queue.event @done (3) count 2
+  // CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:3: error: queue.signal: @put credited by @none: no family of tasks @none
+  queue.signal @put (p, e) to @done (e) on p credited by @none
+}
+
+// -----
+
+// Who does not build the route does not know it when it ends.
+queue.program @p ranks 2 machine "ascend-a3" {
+  tile.buffer @counts input : !tile.buffer<2x12xi32>
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @x input : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.buffer @recv window : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @back window : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.tasks @build_route () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+  tile.tasks @put (p, e) in (2, 3) on aiv
+    kernel "copy_rows" using @route
+    reads @x[sent(p * 3 + e), :]
+    writes @recv on p [grouped(e, rank of 2), :]
+  tile.tasks @return (e, s) in (3, 2) on aiv
+    kernel "copy_rows" using @route
+    reads @recv[grouped(e, s of 2), :]
+    writes @back on s [sent(rank * 3 + e), :]
+  tile.tasks @exchange (p) in (2) on aiv
+    kernel "exchange_counts"
+    reads @counts[:, :]
+    writes @recv on p [:, :]
+  queue.event @done (3) count 2
+  // CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:3: error: queue.signal: @put credited by @return: expected one task on aiv that writes @route, found 6 on aiv that does not write it
+  queue.signal @put (p, e) to @done (e) on p credited by @return
+}
+
+// -----
+
+// The receiver counts what it receives, not what others do.
+queue.program @p ranks 2 machine "ascend-a3" {
+  tile.buffer @counts input : !tile.buffer<2x12xi32>
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @x input : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.buffer @recv window : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @back window : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.tasks @build_route () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+  tile.tasks @put (p, e) in (2, 3) on aiv
+    kernel "copy_rows" using @route
+    reads @x[sent(p * 3 + e), :]
+    writes @recv on p [grouped(e, rank of 2), :]
+  tile.tasks @return (e, s) in (3, 2) on aiv
+    kernel "copy_rows" using @route
+    reads @recv[grouped(e, s of 2), :]
+    writes @back on s [sent(rank * 3 + e), :]
+  tile.tasks @exchange (p) in (2) on aiv
+    kernel "exchange_counts"
+    reads @counts[:, :]
+    writes @recv on p [:, :]
+  queue.event @done (3) count 2
+  // CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:3: error: queue.signal: @put credited by @build_route: its tasks put rows on p and signal on (p + 1) mod 2: the receiver counts only what it receives
+  queue.signal @put (p, e) to @done (e) on (p + 1) mod 2 credited by @build_route
+}
+
+// -----
+
+// Two puts that differ in their peer only count towards one event of the receiver.
+queue.program @p ranks 2 machine "ascend-a3" {
+  tile.buffer @counts input : !tile.buffer<2x12xi32>
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @x input : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.buffer @recv window : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @back window : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.tasks @build_route () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+  tile.tasks @put (p, e) in (2, 3) on aiv
+    kernel "copy_rows" using @route
+    reads @x[sent(p * 3 + e), :]
+    writes @recv on p [grouped(e, rank of 2), :]
+  tile.tasks @return (e, s) in (3, 2) on aiv
+    kernel "copy_rows" using @route
+    reads @recv[grouped(e, s of 2), :]
+    writes @back on s [sent(rank * 3 + e), :]
+  tile.tasks @exchange (p) in (2) on aiv
+    kernel "exchange_counts"
+    reads @counts[:, :]
+    writes @recv on p [:, :]
+  queue.event @done (3) count 2
+  // CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:3: error: queue.signal: @put credited by @build_route: p depends on p, by which puts differ in their peer alone
+  queue.signal @put (p, e) to @done (p) on p credited by @build_route
+}
+
+// -----
+
+// A peer that is told twice.
+queue.program @p ranks 2 machine "ascend-a3" {
+  tile.buffer @counts input : !tile.buffer<2x12xi32>
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @x input : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.buffer @recv window : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @back window : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.tasks @build_route () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+  tile.tasks @put (p, e) in (2, 3) on aiv
+    kernel "copy_rows" using @route
+    reads @x[sent(p * 3 + e), :]
+    writes @recv on e mod 2 [grouped(e, rank of 2), :]
+  tile.tasks @return (e, s) in (3, 2) on aiv
+    kernel "copy_rows" using @route
+    reads @recv[grouped(e, s of 2), :]
+    writes @back on s [sent(rank * 3 + e), :]
+  tile.tasks @exchange (p) in (2) on aiv
+    kernel "exchange_counts"
+    reads @counts[:, :]
+    writes @recv on p [:, :]
+  queue.event @done (3) count 2
+  // CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:3: error: queue.signal: @put credited by @build_route: the peer e mod 2 must take each rank once over one coordinate
+  queue.signal @put (p, e) to @done (p) on e mod 2 credited by @build_route
+}
+
+// -----
+
+// Rows of another source.
+queue.program @p ranks 2 machine "ascend-a3" {
+  tile.buffer @counts input : !tile.buffer<2x12xi32>
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @x input : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.buffer @recv window : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @back window : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.tasks @build_route () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+  tile.tasks @put (p, e) in (2, 3) on aiv
+    kernel "copy_rows" using @route
+    reads @x[sent(p * 3 + e), :]
+    writes @recv on p [grouped(e, p of 2), :]
+  tile.tasks @return (e, s) in (3, 2) on aiv
+    kernel "copy_rows" using @route
+    reads @recv[grouped(e, s of 2), :]
+    writes @back on s [sent(rank * 3 + e), :]
+  tile.tasks @exchange (p) in (2) on aiv
+    kernel "exchange_counts"
+    reads @counts[:, :]
+    writes @recv on p [:, :]
+  queue.event @done (3) count 2
+  // CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:3: error: queue.signal: @put credited by @build_route: @recv on p [grouped(e, p of 2), :]: a put writes the rows of its own rank
+  queue.signal @put (p, e) to @done (e) on p credited by @build_route
+}
+
+// -----
+
+// Rows of another rank's experts.
+queue.program @p ranks 2 machine "ascend-a3" {
+  tile.buffer @counts input : !tile.buffer<2x12xi32>
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @x input : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.buffer @recv window : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @back window : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.tasks @build_route () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+  tile.tasks @put (p, e) in (2, 3) on aiv
+    kernel "copy_rows" using @route
+    reads @x[sent(p * 3 + e), :]
+    writes @recv on p [grouped(e, rank of 2), :]
+  tile.tasks @return (e, s) in (3, 2) on aiv
+    kernel "copy_rows" using @route
+    reads @recv[grouped(e, s of 2), :]
+    writes @back on s [sent(e), :]
+  tile.tasks @exchange (p) in (2) on aiv
+    kernel "exchange_counts"
+    reads @counts[:, :]
+    writes @recv on p [:, :]
+  queue.event @done (3) count 2
+  // CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:3: error: queue.signal: @return credited by @build_route: @back on s [sent(e), :]: a put writes the rows of its own experts
+  queue.signal @return (e, s) to @done (e) on s credited by @build_route
+}
+
+// -----
+
+// Puts that always have rows.
+queue.program @p ranks 2 machine "ascend-a3" {
+  tile.buffer @counts input : !tile.buffer<2x12xi32>
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @x input : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.buffer @recv window : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @back window : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.tasks @build_route () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+  tile.tasks @put (p, e) in (2, 3) on aiv
+    kernel "copy_rows" using @route
+    reads @x[sent(p * 3 + e), :]
+    writes @recv on p [grouped(e, rank of 2), :]
+  tile.tasks @return (e, s) in (3, 2) on aiv
+    kernel "copy_rows" using @route
+    reads @recv[grouped(e, s of 2), :]
+    writes @back on s [sent(rank * 3 + e), :]
+  tile.tasks @exchange (p) in (2) on aiv
+    kernel "exchange_counts"
+    reads @counts[:, :]
+    writes @recv on p [:, :]
+  queue.event @done (3) count 2
+  // CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:3: error: queue.signal: @exchange credited by @build_route: its tasks use no route, so they always have rows
+  queue.signal @exchange (p) to @done (0) on p credited by @build_route
+}
+
+// -----
+
+// More events than the device has local memory for.
+queue.program @p ranks 2 machine "ascend-a3" {
+  tile.buffer @counts input : !tile.buffer<2x12xi32>
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @x input : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.buffer @recv window : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @back window : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.tasks @build_route () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+  tile.tasks @put (p, e) in (2, 3) on aiv
+    kernel "copy_rows" using @route
+    reads @x[sent(p * 3 + e), :]
+    writes @recv on p [grouped(e, rank of 2), :]
+  tile.tasks @return (e, s) in (3, 2) on aiv
+    kernel "copy_rows" using @route
+    reads @recv[grouped(e, s of 2), :]
+    writes @back on s [sent(rank * 3 + e), :]
+  tile.tasks @exchange (p) in (2) on aiv
+    kernel "exchange_counts"
+    reads @counts[:, :]
+    writes @recv on p [:, :]
+  queue.event @done (5000) count 2
+  // CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:3: error: queue.signal: @put credited by @build_route: 5000 events of one family, at most 4096 are credited
+  queue.signal @put (p, e) to @done (e) on p credited by @build_route
+}
+
+// -----
+
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: queue.event: expected 1 or 2 copies, found 3
+queue.event @e (3) count 1 copies 3

@@ -183,3 +183,44 @@ queue.program @layer ranks 2 machine "ascend-a3" {
 // CHECK:      "test.op"() {uses = [#queue.event_use<@e[]>, #queue.event_use<@e[0, rank] count 3>, #queue.event_use<@e[1] on (rank + 1) mod 2>]} : () -> ()
 
 // GENERIC:      "test.op"() {uses = [#queue.event_use<@e[]>, #queue.event_use<@e[0, rank] count 3>, #queue.event_use<@e[1] on (rank + 1) mod 2>]} : () -> ()
+
+// -----
+
+// Puts that are credited where they have no rows, and events with two counters.
+queue.program @credited ranks 2 machine "ascend-a3" {
+  tile.buffer @counts input : !tile.buffer<2x12xi32>
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @x input : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.buffer @recv window copies 2 : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @back window : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.tasks @build_route () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+  tile.tasks @put (p, e, c) in (2, 3, 2) on aiv
+    kernel "copy_rows" using @route
+    reads @x[sent(p * 3 + e, chunk c of 2 by 16), :]
+    writes @recv on (rank + p) mod 2 [grouped(e, rank of 2, chunk c of 2 by 16), :]
+  tile.tasks @return (e, s) in (3, 2) on aiv
+    kernel "copy_rows" using @route
+    reads @recv[grouped(e, s of 2), :]
+    writes @back on s [sent(rank * 3 + e), :]
+  queue.event @put_done (3, 2) count 2 copies 2 line 0
+  queue.event @return_done () count 6 copies 2
+  queue.signal @put (p, e, c) to @put_done (e, rank) on (rank + p) mod 2 credited by @build_route
+  queue.signal @return (e, s) to @return_done () on s credited by @build_route
+}
+
+// CHECK:      queue.program @credited ranks 2 machine "ascend-a3" {
+// CHECK:        queue.event @put_done (3, 2) count 2 copies 2 line 0
+// CHECK-NEXT:   queue.event @return_done () count 6 copies 2
+// CHECK-NEXT:   queue.signal @put (p, e, c) to @put_done (e, rank) on (rank + p) mod 2 credited by @build_route
+// CHECK-NEXT:   queue.signal @return (e, s) to @return_done () on s credited by @build_route
+// CHECK-NEXT: }
+
+// GENERIC:      "queue.event"() <{sym_name = "put_done", events = array<i64: 3, 2>, counts = array<i32: 2>, line = 0 : i64, copies = 2 : i64}> : () -> ()
+// GENERIC-NEXT: "queue.event"() <{sym_name = "return_done", events = array<i64>, counts = array<i32: 6>, copies = 2 : i64}> : () -> ()
+// GENERIC-NEXT: "queue.signal"() <{family = @put, dims = ["p", "e", "c"], event = @put_done, index = [#tile.index<d1>, #tile.index<rank>], peer = #tile.index<(rank + d0) mod 2>, credit = @build_route}> : () -> ()
+// GENERIC-NEXT: "queue.signal"() <{family = @return, dims = ["e", "s"], event = @return_done, index = [], peer = #tile.index<d1>, credit = @build_route}> : () -> ()

@@ -354,3 +354,18 @@ tile.program @p ranks 2 {
   tile.dependence @t (b) -> @t (b) on @b
     events (5) from (b) on b to (b) count 1
 }
+
+// -----
+
+// A credit for a family that has rows always.
+// CHECK-NEXT: invalid-program.mlir:[[# @LINE + 1]]:1: error: tile.program: @t credited by @t: its tasks use no route, so they always have rows
+tile.program @p ranks 2 {
+  tile.buffer @b workspace : !tile.buffer<5x6xi32>
+  tile.tasks @t (b) in (5) on aiv
+    kernel "count_tokens"
+    reads @b[b, :]
+    writes @b[:, b]
+  tile.dependence @t (b) -> @t (b) on @b
+    events (5) from (b) to (b) count 1
+    credited by @t
+}

@@ -244,3 +244,39 @@ tile.program @words ranks 1 {
 // CHECK:      "test.op"() {regions = [#tile.region<@b[:]>, #tile.region<@b[d0, block(d1 by 256), :]>, #tile.region<@b[]>, #tile.region<@b[grouped(d0, d1 of 2), :]>, #tile.region<@b[grouped(d0, rank of 2, chunk d2 of 3 by 16), :]>, #tile.region<@b[sent(d0 * 2 + d1)]>, #tile.region<@b[sent(d0, chunk 1 of 2 by 1)]>, #tile.region<@b[tokens(d0 of 5), :]>, #tile.region<@b on (rank + d0) mod 2 [tokens(0 of 1)]>, #tile.region<scatter @b[:]>, #tile.region<@b[grouped(d0, 0 of 1), :]>]} : () -> ()
 
 // GENERIC:      "test.op"() {regions = [#tile.region<@b[:]>, #tile.region<@b[d0, block(d1 by 256), :]>, #tile.region<@b[]>, #tile.region<@b[grouped(d0, d1 of 2), :]>, #tile.region<@b[grouped(d0, rank of 2, chunk d2 of 3 by 16), :]>, #tile.region<@b[sent(d0 * 2 + d1)]>, #tile.region<@b[sent(d0, chunk 1 of 2 by 1)]>, #tile.region<@b[tokens(d0 of 5), :]>, #tile.region<@b on (rank + d0) mod 2 [tokens(0 of 1)]>, #tile.region<scatter @b[:]>, #tile.region<@b[grouped(d0, 0 of 1), :]>]} : () -> ()
+
+// -----
+
+// Puts that are credited where they have no rows.
+tile.program @credited ranks 2 {
+  tile.buffer @counts input : !tile.buffer<2x12xi32>
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @x input : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.buffer @recv window : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.tasks @build_route () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+  tile.tasks @put (p, e) in (2, 3) on aiv
+    kernel "copy_rows" using @route
+    reads @x[sent(p * 3 + e), :]
+    writes @recv on p [grouped(e, rank of 2), :]
+  tile.tasks @use (e, g) in (3, 2) on aiv
+    kernel "copy_rows" using @route
+    reads @recv[grouped(e, g of 2), :]
+    writes @out[grouped(e, g of 2), :]
+  tile.dependence @put (p, e) -> @use (e, g) on @recv
+    events (3, 2) from (e, rank) on p to (e, g) count 1
+    credited by @build_route
+}
+
+// CHECK:      tile.program @credited ranks 2 {
+// CHECK:        tile.dependence @put (p, e) -> @use (e, g) on @recv
+// CHECK-NEXT:     events (3, 2) from (e, rank) on p to (e, g) count 1
+// CHECK-NEXT:     credited by @build_route
+// CHECK-NEXT: }
+
+// GENERIC:      "tile.dependence"() <{producer = @put, consumer = @use, producer_dims = ["p", "e"], consumer_dims = ["e", "g"], buffers = [@recv], events = array<i64: 3, 2>, source = [#tile.index<d1>, #tile.index<rank>], target = [#tile.index<d0>, #tile.index<d1>], counts = array<i32: 1>, peer = #tile.index<d0>, credit = @build_route}> : () -> ()

@@ -1,0 +1,80 @@
+// Credit: a rank counts the puts to it that have no rows, which send no signal.
+#ifndef HPMOE_CREDIT_H_
+#define HPMOE_CREDIT_H_
+
+#include "hpmoe/count_tokens.h"
+#include "hpmoe/env.h"
+
+namespace hpmoe {
+
+// For the core that has written the route of this rank, after the signal that it is there: what has
+// been signalled has landed. The numbers are in UB, one data block for each event, from which they
+// are added to the counters.
+class Credit {
+ public:
+  enum Side { kReceived, kSent };
+
+  // The route at Offset(route) of the workspace; which of its rows the puts write; `events` events.
+  __aicore__ inline Credit(const Env& env, uint32_t route, uint32_t experts, Side side,
+                           uint32_t events)
+      : env_(env),
+        events_(events),
+        begin_(Ub<int32_t>(kBegin, kBeginWords)),
+        count_(Ub<int32_t>(kCount, kCountWords)) {
+    Require(events <= kMaxEvents && experts <= kMaxExperts);
+    AscendC::Duplicate(count_, int32_t{0}, static_cast<int32_t>(events * kBlockWords));
+    const RouteLayout layout(experts, env.Ranks());
+    __gm__ int32_t* words = env.Workspace<int32_t>(route);
+    ok_ = env.LoadRoute(route, experts).Ok();
+    LoadList(begin_, words + (side == kSent ? RouteLayout::kSentBegin : layout.received_begin),
+             experts + 1);
+    Handover<AscendC::HardEvent::MTE2_S>();
+    Handover<AscendC::HardEvent::V_S>();
+  }
+
+  // Rows received for local expert e from a source.
+  __aicore__ inline uint32_t Received(uint32_t e, uint32_t source) const {
+    return Between(e * env_.Ranks() + source);
+  }
+  // Rows sent to global expert x.
+  __aicore__ inline uint32_t Sent(uint32_t x) const { return Between(x); }
+
+  // One put without rows, of those that would signal event `i`.
+  __aicore__ inline void Add(uint32_t i) const {
+    Require(i < events_);
+    count_.SetValue(i * kBlockWords, count_.GetValue(i * kBlockWords) + 1);
+  }
+
+  // Counts towards the events from `first` on, where there is something to count.
+  __aicore__ inline void Send(uint32_t first) const {
+    Handover<AscendC::HardEvent::S_MTE3>();
+    for (uint32_t i = 0; i < events_; ++i) {
+      if (count_.GetValue(i * kBlockWords) != 0) env_.Add(first + i, count_[i * kBlockWords]);
+    }
+    AscendC::PipeBarrier<PIPE_ALL>();
+  }
+
+ private:
+  static constexpr uint32_t kMaxEvents = 4096;
+  static constexpr uint32_t kBlockWords = kDataBlock / sizeof(int32_t);
+  static constexpr uint32_t kBeginWords = kMaxExperts + kBlockWords;
+  static constexpr uint32_t kCountWords = kMaxEvents * kBlockWords;
+  static constexpr uint32_t kBegin = 0;  // UB addresses
+  static constexpr uint32_t kCount = kBegin + kBeginWords * sizeof(int32_t);
+  static_assert(kCount + kCountWords * sizeof(int32_t) <= kUbBytes, "UB");
+
+  __aicore__ inline uint32_t Between(uint32_t i) const {
+    if (!ok_) return 0;
+    return static_cast<uint32_t>(begin_.GetValue(i + 1) - begin_.GetValue(i));
+  }
+
+  const Env& env_;
+  uint32_t events_;
+  AscendC::LocalTensor<int32_t> begin_;
+  AscendC::LocalTensor<int32_t> count_;
+  bool ok_;
+};
+
+}  // namespace hpmoe
+
+#endif  // HPMOE_CREDIT_H_

@@ -1,0 +1,74 @@
+"""`credit-empty-puts`: puts without rows send no signal, their receiver counts them itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
+from xdsl.passes import ModulePass
+
+from hpmoe_ir.dialects.credit import CreditError, credited_puts, gives_credit, route_of
+from hpmoe_ir.dialects.tile import (
+    BufferOp,
+    DependenceOp,
+    ProgramOp,
+    TasksOp,
+    buffers_of,
+    families_of,
+)
+from hpmoe_ir.passes.level import programs_at
+
+
+@dataclass(frozen=True)
+class CreditEmptyPutsPass(ModulePass):
+    """Lets the task that builds the route count the puts to its rank that have no rows.
+
+    All ranks exchange their counts before they put rows, so a rank knows from its route which puts
+    of all ranks to it are empty. With `credited by`, these send no signal; the task that builds the
+    route adds, once for each event, how many they are. Tasks that wait for empty puts alone can go
+    on as soon as their rank has its route, and links carry no signals that say nothing.
+
+    Needs dependences (`insert-dependencies`), and no queues yet: `elide-dependencies` must know
+    that an empty put tells nobody what it has waited for. Changes the dependences that are
+    signalled on the rank of a put, where one task on a vector core builds the route, each put
+    writes rows of one source and one expert, and a rank has at most 4096 events of the dependence;
+    leaves others as they are, and programs on one rank. Promises the same results, with the same
+    thresholds.
+
+    ```
+    tile.dependence @dispatch (p, e, c) -> @matmul (e, g, c, n) on @recv
+      events (2, 2) from (e, rank) on p to (e, g) count 1
+    ```
+    becomes
+    ```
+    tile.dependence @dispatch (p, e, c) -> @matmul (e, g, c, n) on @recv
+      events (2, 2) from (e, rank) on p to (e, g) count 1
+      credited by @build_route
+    ```
+    """
+
+    name = "credit-empty-puts"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for program in programs_at(op, ProgramOp, self.name):
+            families, buffers = families_of(program), buffers_of(program)
+            if program.ranks.value.data == 1:
+                continue
+            for d in program.body.block.ops:
+                if isinstance(d, DependenceOp) and (by := _giver(d, families, buffers)):
+                    d.credit = SymbolRefAttr(by)
+
+
+def _giver(
+    d: DependenceOp, families: dict[str, TasksOp], buffers: dict[str, BufferOp]
+) -> str | None:
+    """The family that can count the empty puts of a dependence."""
+    producer = families[d.producer.root_reference.data]
+    try:
+        credited_puts(producer, route_of(producer, buffers), d.peer_expr, d.source_exprs, d.extents)
+    except CreditError:
+        return None
+    assert producer.route is not None
+    route = producer.route.root_reference.data
+    return next((name for name, f in families.items() if gives_credit(f, route)), None)
