@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from xdsl.ir.affine import AffineDimExpr
+
 from hpmoe_ir.dialects.credit import credited_puts, route_of
 from hpmoe_ir.dialects.index import dims_used
 from hpmoe_ir.dialects.queue import SignalOp
@@ -29,7 +31,8 @@ def credit_function(program: LoweredProgram, signal: SignalOp, sizes: Sizes) -> 
     """The function that gives a signal's credit.
 
     It goes through the puts that all ranks have for this one, as the receiver knows them: a loop
-    over sources and one over each coordinate, but that of the peer.
+    over sources and one over each coordinate, but that of the peer. Coordinates by which neither
+    rows nor events differ are a factor.
     """
     family = program.families[signal.family_name]
     event = program.events[signal.event_name]
@@ -50,13 +53,29 @@ def credit_function(program: LoweredProgram, signal: SignalOp, sizes: Sizes) -> 
     names = family.dim_names
     outer = sorted(dims_used(puts.rows.expert))
     inner = [d for d in range(len(family.dims)) if d not in (*outer, puts.peer_dim)]
-    dims = [*outer, *inner]
+    chunk = puts.rows.chunk
+    told = {d for e in signal.index_exprs for d in dims_used(e)}
+    # The first chunks have the rows; how many is known without looking at each.
+    chunks = chunk.index.position if isinstance(chunk.index, AffineDimExpr) else None
+    if chunk.count == 1 or chunks in outer or chunks in told:
+        chunks = None
+    if chunks is not None and family.extents[chunks] != chunk.count:
+        chunks = None
+    looped = told if chunks is not None or chunk.count == 1 else told | dims_used(chunk.index)
+    factors = [d for d in inner if d not in looped and d != chunks]
+    inner = [d for d in inner if d in looped]
+    dims = [*outer, *inner, *factors]
     ends = [sizes.word(f"{body.prefix}{camel(names[d])}", family.extents[d]) for d in dims]
     lines = [
         f"const hpmoe::Credit credit(env, {at}, {experts}, hpmoe::Credit::k{side}, {count});",
         *(f"const uint32_t end{d} = {end};" for d, end in zip(dims, ends, strict=True)),
         "for (uint32_t source = 0; source < env.Ranks(); ++source) {",
     ]
+    if chunk.count != 1:
+        lines[1:1] = [
+            f"const uint32_t chunks = {body.constant(chunk.count, 'Chunks')};",
+            f"const uint32_t align = {body.constant(chunk.align, 'Align')};",
+        ]
     depth = 1
 
     def add(line: str) -> None:
@@ -72,17 +91,20 @@ def credit_function(program: LoweredProgram, signal: SignalOp, sizes: Sizes) -> 
     expert = body.index(puts.rows.expert)
     of = f"{expert}, source" if received else expert
     add(f"const uint32_t rows = credit.{side}({of});")
-    chunk = puts.rows.chunk
+    number = [f"end{d}" for d in factors]
     if chunk.count == 1:
         add("if (rows != 0) continue;")
+    if chunks is not None:
+        add("const uint32_t empty = chunks - hpmoe::Credit::ChunksOf(rows, chunks, align);")
+        add("if (empty == 0) continue;")
+        number.append("empty")
     for dim in inner:
         loop(dim)
-    if chunk.count != 1:
-        cut = f"{body.index(chunk.index)}, {body.constant(chunk.count, 'Chunks')}"
-        align = body.constant(chunk.align, "Align")
-        add(f"if (hpmoe::Chunk({{0, rows}}, {cut}, {align}).count != 0) continue;")
+    if chunk.count != 1 and chunks is None:
+        index = body.index(chunk.index)
+        add(f"if (hpmoe::Chunk({{0, rows}}, {index}, chunks, align).count != 0) continue;")
     flat = flat_index(body, signal.index_exprs, event.extents, f"k{camel(signal.event_name)}")
-    add(f"credit.Add({flat or '0'});")
+    add(f"credit.Add({flat or '0'}, {' * '.join(number) or '1'});")
     while depth:
         depth -= 1
         add("}")

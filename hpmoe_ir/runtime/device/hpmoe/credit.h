@@ -39,10 +39,16 @@ class Credit {
   // Rows sent to global expert x.
   __aicore__ inline uint32_t Sent(uint32_t x) const { return Between(x); }
 
-  // One put without rows, of those that would signal event `i`.
-  __aicore__ inline void Add(uint32_t i) const {
+  // How many of the chunks of some rows have rows.
+  __aicore__ static inline uint32_t ChunksOf(uint32_t rows, uint32_t chunks, uint32_t align) {
+    return rows == 0 ? 0 : CeilDiv(rows, RoundUp(CeilDiv(rows, chunks), align));
+  }
+
+  // `puts` without rows, of those that would signal event `i`.
+  __aicore__ inline void Add(uint32_t i, uint32_t puts) const {
     Require(i < events_);
-    count_.SetValue(i * kBlockWords, count_.GetValue(i * kBlockWords) + 1);
+    const int32_t count = count_.GetValue(i * kBlockWords);
+    count_.SetValue(i * kBlockWords, count + static_cast<int32_t>(puts));
   }
 
   // Counts towards the events from `first` on, where there is something to count.
