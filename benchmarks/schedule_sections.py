@@ -2,47 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
-from case_tables import Table, compared, ratio, table_lines
+from auto_sections import gain, products
+from case_tables import compared, ratio, table_lines
+from section import LINKS, NEITHER, Options, Section, link_rates, skewed_cases, wait_options
 from timed_cases import Case, Result
 
-from hpmoe_ir.machine import SIZES, Machine
+from hpmoe_ir.machine import SIZES
 
 POLLS = "without poll pauses"
 BOTH_CORES = "both vector cores"
-NEITHER = "both changes"
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the command was asked for."""
-
-    preset: str
-    models: Sequence[str]
-    ranks: Sequence[int]
-    directions: Sequence[str]
-    schedules: Sequence[str]
-    best: str
-    """The schedule beside `published` in the sensitivity table."""
-    machine: Machine
-
-
-@dataclass(frozen=True)
-class Section:
-    """Runs and the table that is made of them."""
-
-    title: str
-    text: str
-    """What was run, and what the columns mean."""
-    cases: Sequence[Case]
-    table: Table
 
 
 def calibration(options: Options) -> Section:
     """The serial run's shares, and `published` with and without what makes it slow."""
-    polls = f",set-waits{{{_wait_options(options.machine)}}}"
+    polls = f",set-waits{{{wait_options(options.machine)}}}"
     one = " vector-cores=one"
     variants: dict[str, tuple[str, ...]] = {
         "": (),
@@ -89,11 +65,6 @@ def calibration(options: Options) -> Section:
     return Section("Calibration", text, cases, table)
 
 
-def _wait_options(machine: Machine) -> str:
-    ticks = machine.rates.clock_system_counter / 1e6
-    return f"poll-aic={round(50 * ticks)} poll-aiv={round(150 * ticks)}"
-
-
 def schedules(options: Options) -> Section:
     """All schedules on all numbers of ranks, in both directions."""
     found = [
@@ -113,19 +84,17 @@ def schedules(options: Options) -> Section:
     return Section("Schedules", text, cases, table)
 
 
-IMBALANCES = (1, 2, 4, 7)
-
-
 def skew(options: Options) -> Section:
     """All schedules where one rank receives several times the mean."""
-    found = [
-        Case(
-            options.preset, options.ranks[0], schedule, direction, f"imbalance:{x}", all_ranks=True
-        )
+    by_schedule = [
+        skewed_cases(options, direction, schedule)
         for direction in options.directions
-        for x in IMBALANCES
         for schedule in options.schedules
     ]
+    found = sorted(
+        (case for cases in by_schedule for case in cases),
+        key=lambda c: (options.directions.index(c.direction), c.ranks, c.routing),
+    )
     cases, table = compared(
         found,
         ["direction", "routing", "ranks", "schedule"],
@@ -138,14 +107,10 @@ def skew(options: Options) -> Section:
     return Section("Skew", text, cases, table)
 
 
-LINKS = (100, 167, 196)
-"""GB/s each way: below what communication kernels get, what was measured, what is on paper."""
-
-
 def link(options: Options) -> Section:
     """All schedules with slower links."""
     found = [
-        Case(options.preset, ranks, schedule, rates=_links(rate))
+        Case(options.preset, ranks, schedule, rates=link_rates(rate))
         for ranks in options.ranks
         for schedule in options.schedules
         for rate in LINKS
@@ -160,10 +125,6 @@ def link(options: Options) -> Section:
         "timed run; the program is that for the machine as described."
     )
     return Section("Link bandwidth", text, cases, table)
-
-
-def _links(rate: int) -> tuple[tuple[str, float], ...]:
-    return tuple((f"shared_bandwidth.{name}", rate * 1e9) for name in ("link_out", "link_in"))
 
 
 def models(options: Options) -> Section:
@@ -194,13 +155,15 @@ def sensitivity(options: Options) -> Section:
         return replace(base, schedule=schedule, rates=() if same else ((key, value),))
 
     def table(of: Callable[[Case], Result]) -> Iterator[str]:
-        def gain(schedule: str, key: str, value: float) -> float:
+        def speed_up(schedule: str, key: str, value: float) -> float:
             return of(at("serial", key, value)).time_us / of(at(schedule, key, value)).time_us
 
         known = [of(base).time_us / of(replace(base, schedule=name)).time_us for name in names]
         lines: list[tuple[float, list[str]]] = []
         for key, number in numbers.items():
-            gains = [gain(name, key, end) for name in names for end in (number.low, number.high)]
+            gains = [
+                speed_up(name, key, end) for name in names for end in (number.low, number.high)
+            ]
             cells = [
                 f"{gain:.3f} ({gain - known[i // 2]:+.3f})".replace("-0.000", "+0.000")
                 for i, gain in enumerate(gains)
@@ -254,6 +217,8 @@ SECTIONS: dict[str, Callable[[Options], Section]] = {
     "schedules": schedules,
     "skew": skew,
     "link": link,
+    "gain": gain,
+    "products": products,
     "models": models,
     "sensitivity": sensitivity,
     "cost": cost,

@@ -17,7 +17,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from schedule_sections import SECTIONS, Options, Section
+from schedule_sections import SECTIONS
+from section import Options, Section
 from timed_cases import SEED, Case, Runs, source_digest
 
 from hpmoe_ir.diagnostics import InputError
@@ -85,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tokens", type=int, help="of each rank, instead of the layer's own")
     parser.add_argument("--schedule", default=",".join(SCHEDULE_NAMES))
     parser.add_argument("--direction", choices=("forward", "backward", "both"), default="both")
-    parser.add_argument("--best", default="overlap", help="beside published in sensitivity, cost")
+    parser.add_argument("--best", default="auto", help="beside published in sensitivity, cost")
     parser.add_argument("--machine", default=DEFAULT_MACHINE)
     parser.add_argument("--results", type=Path, default=Path("build/schedules.jsonl"))
     return parser

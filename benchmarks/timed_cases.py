@@ -8,13 +8,14 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 import hpmoe_ir
 from hpmoe_ir.auto_schedule import Layer, auto_candidates, choose
+from hpmoe_ir.bounds import parts_of_peak
 from hpmoe_ir.compiler import CompiledKernel, PassError, compile_module
 from hpmoe_ir.dialects.queue import POINT_BITS
 from hpmoe_ir.execution import ExecutionError, build_program
@@ -51,6 +52,8 @@ class Case:
     """Text that is taken out of the schedule's passes."""
     rates: tuple[tuple[str, float], ...] = ()
     """Numbers of the machine that are different in the timed run; the program is the same."""
+    tokens: int | None = None
+    """Of each rank, where they are not those of the command."""
     all_ranks: bool = False
     """Whether all ranks are simulated, not one that stands for all."""
 
@@ -60,9 +63,10 @@ class Case:
         return replace(self, schedule="serial", without=())
 
     @property
-    def program(self) -> tuple[str, int, str, str, tuple[str, ...]]:
+    def program(self) -> tuple[str, int, int, str, str, tuple[str, ...]]:
         """What is compiled: cases in which it is equal share it."""
-        return self.preset, self.ranks, self.schedule, self.direction, self.without
+        tokens = self.tokens or 0
+        return self.preset, self.ranks, tokens, self.schedule, self.direction, self.without
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,8 @@ class Result:
     """Number of ranks that were simulated."""
     imbalance: float = 0.0
     """Largest over mean number of rows that a rank receives."""
+    products: dict[str, float] = field(default_factory=dict[str, float])
+    """Of each family of matrix tasks, the part of the peak that its tasks reach alone."""
     shares: Shares | None = None
     """Of the schedule `serial`."""
     wall_s: float = 0.0
@@ -125,12 +131,13 @@ class Runs:
             self._known[key] = result
         return self._known[key]
 
-    def layer(self, preset: str, ranks: int) -> LayerConfig:
-        """The layer of a preset on so many ranks."""
-        return preset_layer(preset, ranks=ranks, tokens=self.tokens)
+    def layer(self, preset: str, ranks: int, tokens: int | None = None) -> LayerConfig:
+        """The layer of a preset on so many ranks, with other tokens where they are given."""
+        return preset_layer(preset, ranks=ranks, tokens=tokens or self.tokens)
 
     def _key(self, case: Case) -> str:
-        known = {**asdict(case), "tokens": self.tokens, "machine": self.machine.digest}
+        tokens = case.tokens or self.tokens
+        known = {**asdict(case), "tokens": tokens, "machine": self.machine.digest}
         return json.dumps({**known, "source": self._source}, sort_keys=True)
 
     def _read(self) -> dict[str, Result]:
@@ -151,7 +158,7 @@ class Runs:
         return self._compiled[1]
 
     def _compile(self, case: Case) -> CompiledKernel:
-        module = layer_module(self.layer(case.preset, case.ranks))
+        module = layer_module(self.layer(case.preset, case.ranks, case.tokens))
         backward = DeriveBackwardPass() if case.direction == "backward" else None
         if case.schedule == AUTO_SCHEDULE:
             layer = Layer(self.ctx, module, backward, self.machine, self.machine_name)
@@ -166,7 +173,7 @@ class Runs:
         return list(compiled.kernels.values())[-1]
 
     def _timed(self, case: Case) -> Result:
-        config = self.layer(case.preset, case.ranks)
+        config = self.layer(case.preset, case.ranks, case.tokens)
         try:
             kernel = self._kernel(case)
             routing = generate_routing(
@@ -200,6 +207,7 @@ class Runs:
             exposed_us=found.exposed_us,
             simulated=found.simulated_ranks,
             imbalance=max(rows) * len(rows) / sum(rows),
+            products=parts_of_peak(timeline, ranks),
             shares=None if stages is None else stage_shares(timeline, stages),
             wall_s=wall,
         )

@@ -112,6 +112,25 @@ def matrix_tasks_us(timeline: Timeline) -> float:
     return float(by_rank.max()) / cores / 1000
 
 
+def parts_of_peak(timeline: Timeline, ranks: Sequence[RankIntegers]) -> dict[str, float]:
+    """For each family of matrix tasks, the part of a core's peak that its tasks reach alone.
+
+    Valid rows and columns count as work. Of rank 0; `ranks` are the inputs of the run. Families
+    whose tasks have no rows are left out. Raises ExecutionError where the inputs have no routing.
+    """
+    program = timeline.program
+    rows = routed_rows(program, ranks)[0]
+    cycles_per_us = timeline.machine.rates.clock_frequency / 1e6
+    found: dict[str, float] = {}
+    for name, family in program.families.items():
+        macs = _family_macs(program, family, rows)
+        if family.core.data == "aic" and macs:
+            tasks = timeline.family(name)
+            alone_us = float(tasks["alone"][tasks["rank"] == 0].sum()) / 1000
+            found[name] = macs / CUBE_MACS / cycles_per_us / alone_us
+    return found
+
+
 def _rows_of(family: TasksOp, region: Region, rows: RoutedRows) -> int | None:
     """Rows of all tasks of a family together, one of whose regions this is."""
     match region.rows:
@@ -128,12 +147,13 @@ def _rows_of(family: TasksOp, region: Region, rows: RoutedRows) -> int | None:
 
 def _macs(program: LoweredProgram, rows: RoutedRows) -> int:
     """Multiply-accumulates of all tasks, of valid rows and columns only."""
-    total = 0
-    for family in program.families.values():
-        regions = (*family.read_regions, *family.write_regions)
-        count = next((n for r in regions if (n := _rows_of(family, r, rows)) is not None), 1)
-        total += count * _row_macs(family, program.buffers)
-    return total
+    return sum(_family_macs(program, family, rows) for family in program.families.values())
+
+
+def _family_macs(program: LoweredProgram, family: TasksOp, rows: RoutedRows) -> int:
+    regions = (*family.read_regions, *family.write_regions)
+    count = next((n for r in regions if (n := _rows_of(family, r, rows)) is not None), 1)
+    return count * _row_macs(family, program.buffers)
 
 
 def _row_macs(family: TasksOp, buffers: dict[str, BufferOp]) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hpmoe_ir.bounds import CUBE_MACS, bounds, routed_rows
+from hpmoe_ir.bounds import CUBE_MACS, bounds, parts_of_peak, routed_rows
 from hpmoe_ir.compiler import CompiledKernel, compile_module
 from hpmoe_ir.directions import forward_values
 from hpmoe_ir.execution import ExecutionError, build_program, run_program
@@ -130,6 +130,23 @@ def test_no_time_is_below_a_bound(layer: Built):
         timeline.family(name)["alone"].min() for name in ("count", "exchange", "build_route")
     )
     assert found.chain_us > chain / 1000
+
+
+def test_parts_of_the_peak_are_products_over_the_time_of_their_tasks(layer: Built):
+    timeline = layer.simulate()
+    found = parts_of_peak(timeline, layer.integers)
+    rows = int(routed_rows(layer.kernel.program, layer.integers)[0].received.sum())
+    hidden, width = layer.config.hidden, layer.config.width
+    sizes = {"matmul": hidden * 2 * width, "matmul_1": width * hidden}
+    assert list(found) == list(sizes)
+    for name, macs in sizes.items():
+        tasks = timeline.family(name)
+        seconds = tasks["alone"][tasks["rank"] == 0].sum() / 1e9
+        cycles = rows * macs / CUBE_MACS
+        assert found[name] * seconds == pytest.approx(
+            cycles / timeline.machine.rates.clock_frequency
+        )
+        assert 0 < found[name] < 1
 
 
 def test_the_link_carries_the_rows_of_other_ranks(layer: Built):
