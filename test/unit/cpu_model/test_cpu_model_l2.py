@@ -5,13 +5,22 @@ from __future__ import annotations
 import random
 import subprocess
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from hpmoe_ir.runtime.cpu_build import MODEL_DIR, find_compiler
 
-Touch = tuple[int, int, bool]
-"""First byte, end, whether it is written."""
+
+class Touch(NamedTuple):
+    """`rows` rows of `size` bytes, from start to start `pitch` bytes apart."""
+
+    begin: int
+    size: int
+    write: bool
+    pitch: int = 0
+    rows: int = 1
+
 
 LINES = 32
 """Lines that are used at one time."""
@@ -26,8 +35,14 @@ class LeastRecentlyUsed:
         self.dirty: set[int] = set()
         self.now = 0
 
-    def touch(self, begin: int, end: int, write: bool) -> int:
+    def touch(self, touch: Touch) -> int:
         """Bytes read from and written to memory."""
+        return sum(
+            self.row(begin, begin + touch.size, touch.write)
+            for begin in (touch.begin + row * touch.pitch for row in range(touch.rows))
+        )
+
+    def row(self, begin: int, end: int, write: bool) -> int:
         moved = 0
         for block in range(begin // self.line // LINES, (end - 1) // self.line // LINES + 1):
             self.now += 1
@@ -59,8 +74,11 @@ def l2_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def moved(l2_trace: Path, size: int, line: int, touches: list[Touch]) -> list[int]:
     """What the cache of the CPU model moves at each touch."""
-    span = max(end for _, end, _ in touches)
-    lines = [f"{size} {line} {span}", *(f"{b} {e} {int(w)}" for b, e, w in touches)]
+    span = max(t.begin + t.size + (t.rows - 1) * t.pitch for t in touches)
+    lines = [
+        f"{size} {line} {span}",
+        *(f"{t.begin} {t.size} {t.pitch} {t.rows} {int(t.write)}" for t in touches),
+    ]
     done = subprocess.run(
         [l2_trace], input="\n".join(lines), capture_output=True, text=True, check=True
     )
@@ -69,7 +87,7 @@ def moved(l2_trace: Path, size: int, line: int, touches: list[Touch]) -> list[in
 
 def expected(size: int, line: int, touches: list[Touch]) -> list[int]:
     cache = LeastRecentlyUsed(size // line, line)
-    return [cache.touch(*touch) for touch in touches]
+    return [cache.touch(touch) for touch in touches]
 
 
 @pytest.mark.parametrize("line", [96, 128, 512])
@@ -84,7 +102,7 @@ def test_it_is_the_textbook_cache(l2_trace: Path, seed: int, line: int):
     for _ in range(1500):
         begin = rng.choice([rng.randrange(span), rng.choice(often)])
         length = rng.randint(1, rng.choice([line, 40 * line]))
-        touches.append((begin, begin + length, rng.random() < 0.3))
+        touches.append(Touch(begin, length, rng.random() < 0.3))
     found = moved(l2_trace, size, line, touches)
     assert found == expected(size, line, touches)
     # The cache both hit and had to make room, or nothing was tested.
@@ -93,15 +111,49 @@ def test_it_is_the_textbook_cache(l2_trace: Path, seed: int, line: int):
 
 
 def test_it_stays_so_for_long(l2_trace: Path):
-    """So many touches that what the cache notes of them is tidied up several times."""
+    """Many touches: what the cache notes of them is used again and again."""
     rng = random.Random(0)
     line, lines = 512, 80
     touches: list[Touch] = []
     for _ in range(200_000):
         begin = rng.randrange(lines * 2) * line
-        touches.append((begin, begin + rng.randint(1, 3) * line, rng.random() < 0.3))
+        touches.append(Touch(begin, rng.randint(1, 3) * line, rng.random() < 0.3))
     found = moved(l2_trace, lines * line, line, touches)
     assert found == expected(lines * line, line, touches)
+
+
+@pytest.mark.parametrize("line", [128, 512])
+@pytest.mark.parametrize("seed", range(8))
+def test_rows_that_are_used_again(l2_trace: Path, seed: int, line: int):
+    """Rows of a few shapes, which lie apart, beside, below and across each other, are as small as
+    a part of a line, overlap, or are more than fits. Many touches find all as they left it."""
+    rng = random.Random(seed)
+    size = line * rng.randint(15, 150)
+    shapes: list[Touch] = []
+    for _ in range(12):
+        width = rng.choice([rng.randint(1, line), line, 2 * line, rng.randint(1, 40 * line)])
+        pitch = rng.choice([width // 2, width, width + 1, 2 * width, 3 * line + width, 8 * line])
+        shape = Touch(rng.randrange(400 * line), width, False, pitch, rng.randint(1, 20))
+        shapes += [shape, shape._replace(begin=shape.begin + width)]
+    touches: list[Touch] = []
+    while len(touches) < 400:
+        few = rng.sample(shapes, rng.randint(1, 4))
+        for _ in range(rng.randint(1, 6)):
+            touches.append(rng.choice(few)._replace(write=rng.random() < 0.3))
+    found = moved(l2_trace, size, line, touches)
+    assert found == expected(size, line, touches)
+    assert found.count(0) > 20
+    assert sum(found) > size
+
+
+@pytest.mark.parametrize("pitch", [0, 1, 20, 39])
+def test_rows_that_overlap_and_do_not_fit(l2_trace: Path, pitch: int):
+    """Each row begins with lines of the row before, of which some have just left."""
+    line, lines = 512, 15
+    touches = [Touch(0, 40 * line, write, pitch * line, 5) for write in (False, True, False)]
+    found = moved(l2_trace, lines * line, line, touches)
+    assert found == expected(lines * line, line, touches)
+    assert min(found) >= 5 * (40 - lines - pitch) * line
 
 
 @pytest.mark.parametrize("fits", [True, False])
@@ -114,9 +166,7 @@ def test_blocks_of_columns_of_a_matrix(l2_trace: Path, fits: bool):
     for pair in range(0, pitch, 2 * width):
         for _ in range(3):
             for begin in (pair, pair + width):
-                touches += [
-                    (r * pitch + begin, r * pitch + begin + width, False) for r in range(rows)
-                ]
+                touches.append(Touch(begin, width, False, pitch, rows))
     found = moved(l2_trace, size, line, touches)
     assert found == expected(size, line, touches)
     matrix = rows * pitch

@@ -5,99 +5,137 @@
 
 namespace cpu_model {
 
-constexpr uint32_t kAllLines = ~uint32_t{0};
-
 L2::L2(uint64_t bytes, uint64_t line, uint64_t span)
-    : line_(line), left_(std::max<uint64_t>(bytes / line, 1)), blocks_(1) {
-  const uint64_t blocks = span / (line * kL2Lines) + 1;
-  where_.reset(static_cast<uint32_t*>(std::calloc(blocks, sizeof(uint32_t))));
-  if (where_ == nullptr) {
-    std::fprintf(stderr, "cpu model: no memory for the blocks of L2\n");
+    : line_(line), left_(std::max<uint64_t>(bytes / line, 1)), records_(1) {
+  last_.reset(static_cast<uint32_t*>(std::calloc(span / line + 1, sizeof(uint32_t))));
+  if (last_ == nullptr) {
+    std::fprintf(stderr, "cpu model: no memory for the lines of L2\n");
     std::exit(2);
   }
 }
 
-uint64_t L2::Touch(uint64_t begin, uint64_t end, bool write) {
+uint64_t L2::FirstLine(const Rows& rows, uint64_t row) const {
+  return (rows.begin + row * rows.pitch) / line_;
+}
+
+uint64_t L2::LastLine(const Rows& rows, uint64_t row) const {
+  return (rows.begin + row * rows.pitch + rows.bytes - 1) / line_;
+}
+
+uint64_t L2::Touch(const Rows& rows, bool write) {
   uint64_t moved = 0;
-  const uint64_t last = (end - 1) / line_;
-  for (uint64_t line = begin / line_; line <= last;) {
-    const uint64_t block = line / kL2Lines;
-    const uint64_t stop = std::min(last, block * kL2Lines + kL2Lines - 1);
-    moved += TouchBlock(static_cast<uint32_t>(block), line % kL2Lines, stop % kL2Lines, write);
-    line = stop + 1;
+  if (rows.count > 1 && rows.pitch < rows.bytes) {
+    // Rows that overlap: a line counts with the last of its rows.
+    for (uint64_t row = 0; row < rows.count; ++row) {
+      moved += Touch({rows.begin + row * rows.pitch, rows.bytes, rows.bytes, 1}, write);
+    }
+    return moved;
   }
+  // Where lines of a touch have left, the first one has.
+  const uint32_t before = last_[FirstLine(rows, 0)] >> 1;
+  if (before != 0 && IsWhole(records_[before], rows, write)) {
+    Unlink(before);
+    MakeNewest(before);
+    return 0;
+  }
+  const uint32_t record = NewRecord(rows, write);
+  for (uint64_t row = 0; row < rows.count; ++row) {
+    const uint64_t last = LastLine(rows, row);
+    for (uint64_t line = FirstLine(rows, row); line <= last;) {
+      const uint64_t stop = std::min(last, line / kL2Lines * kL2Lines + kL2Lines - 1);
+      moved += TouchPart(record, line, stop, write);
+      line = stop + 1;
+    }
+  }
+  records_[record].whole = records_[record].lines;
   return moved;
 }
 
-L2::Block& L2::BlockOf(uint32_t block) {
-  uint32_t& at = where_[block];
-  if (at == 0 && unused_.empty()) {
-    at = static_cast<uint32_t>(blocks_.size());
-    blocks_.emplace_back();
-  } else if (at == 0) {
-    at = unused_.back();
-    unused_.pop_back();
-  }
-  return blocks_[at];
+// Whether a touch of the rows would change nothing but the time of their last use.
+bool L2::IsWhole(const TouchRecord& record, const Rows& rows, bool write) {
+  return record.lines == record.whole && (record.written || !write) && record.rows == rows;
 }
 
-uint64_t L2::TouchBlock(uint32_t block, uint32_t first, uint32_t last, bool write) {
-  if (pieces_.size() >= most_) ForgetPieces();
-  const uint32_t lines = (kAllLines >> (kL2Lines - 1 - (last - first))) << first;
-  Block& of = BlockOf(block);
-  const uint64_t fresh = static_cast<uint64_t>(__builtin_popcount(lines & ~of.held));
-  of.held |= lines;
-  if (write) of.dirty |= lines;
-  for (uint32_t i = first; i <= last; ++i) of.used[i] = static_cast<uint32_t>(pieces_.size());
-  pieces_.push_back({block, lines});
+uint64_t L2::TouchPart(uint32_t record, uint64_t first, uint64_t last, bool write) {
+  uint64_t fresh = 0;
+  for (uint64_t line = first; line <= last;) {
+    const uint32_t was = last_[line];
+    const uint32_t now = record << 1 | (was & 1) | (write ? 1 : 0);
+    const uint64_t begin = line;
+    do {
+      last_[line++] = now;
+    } while (line <= last && last_[line] == was);
+    const uint32_t lines = static_cast<uint32_t>(line - begin);
+    const uint32_t before = was >> 1;
+    if (before == record) continue;
+    records_[record].lines += lines;
+    if (before == 0) {
+      fresh += lines;
+    } else if ((records_[before].lines -= lines) == 0) {
+      Forget(before);
+    }
+  }
   uint64_t moved = write ? 0 : fresh * line_;
-  for (uint64_t over = fresh; over > left_; --over) moved += Evict();
+  if (fresh > left_) moved += Evict(fresh - left_);
   left_ -= std::min(left_, fresh);
   return moved;
 }
 
-// Of the lines of a piece those that are held and were not used since.
-uint32_t L2::LastUsed(size_t piece) const {
-  const Block& of = blocks_[where_[pieces_[piece].block]];
-  uint32_t found = 0;
-  for (uint32_t left = pieces_[piece].lines & of.held; left != 0; left &= left - 1) {
-    if (of.used[__builtin_ctz(left)] == piece) found |= left & -left;
-  }
-  return found;
-}
-
-// Bytes that are written back for the oldest line, which leaves.
-uint64_t L2::Evict() {
-  uint32_t lines = 0;
-  while ((lines = LastUsed(oldest_)) == 0) ++oldest_;
-  const uint32_t line = lines & -lines;
-  const uint32_t block = pieces_[oldest_].block;
-  Block& of = blocks_[where_[block]];
-  const bool dirty = (of.dirty & line) != 0;
-  of.held &= ~line;
-  of.dirty &= ~line;
-  if (of.held == 0) {
-    unused_.push_back(where_[block]);
-    where_[block] = 0;
-  }
-  return dirty ? line_ : 0;
-}
-
-// Numbers the pieces anew, without those of which no line is left.
-void L2::ForgetPieces() {
-  uint32_t count = 0;
-  for (size_t i = oldest_; i < pieces_.size(); ++i) {
-    const uint32_t lines = LastUsed(i);
-    if (lines == 0) continue;
-    const uint32_t block = pieces_[i].block;
-    for (uint32_t left = lines; left != 0; left &= left - 1) {
-      blocks_[where_[block]].used[__builtin_ctz(left)] = count;
+// Bytes that are written back for the oldest lines, which leave.
+uint64_t L2::Evict(uint64_t lines) {
+  uint64_t moved = 0;
+  while (lines > 0) {
+    const uint32_t oldest = records_[0].newer;
+    TouchRecord& record = records_[oldest];
+    const uint64_t last = LastLine(record.rows, record.row);
+    for (; record.next <= last && lines > 0 && record.lines > 0; ++record.next) {
+      uint32_t& of = last_[record.next];
+      if (of >> 1 != oldest) continue;
+      if ((of & 1) != 0) moved += line_;
+      of = 0;
+      --record.lines;
+      --lines;
     }
-    pieces_[count++] = {block, lines};
+    if (record.lines == 0) {
+      Forget(oldest);
+    } else if (record.next > last) {
+      ++record.row;
+      record.next = FirstLine(record.rows, record.row);
+    }
   }
-  pieces_.resize(count);
-  oldest_ = 0;
-  most_ = std::max(size_t{1} << 16, 2 * pieces_.size());
+  return moved;
+}
+
+uint32_t L2::NewRecord(const Rows& rows, bool write) {
+  if (unused_.empty()) {
+    unused_.push_back(static_cast<uint32_t>(records_.size()));
+    records_.emplace_back();
+  }
+  const uint32_t record = unused_.back();
+  unused_.pop_back();
+  records_[record] = {rows, write, 0, 0, 0, 0, 0, FirstLine(rows, 0)};
+  MakeNewest(record);
+  return record;
+}
+
+void L2::Forget(uint32_t record) {
+  Unlink(record);
+  unused_.push_back(record);
+}
+
+void L2::Unlink(uint32_t record) {
+  const uint32_t older = records_[record].older;
+  const uint32_t newer = records_[record].newer;
+  records_[older].newer = newer;
+  records_[newer].older = older;
+}
+
+void L2::MakeNewest(uint32_t record) {
+  const uint32_t older = records_[0].older;
+  records_[record].older = older;
+  records_[record].newer = 0;
+  records_[older].newer = record;
+  records_[0].older = record;
 }
 
 }  // namespace cpu_model

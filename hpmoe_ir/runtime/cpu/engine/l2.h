@@ -9,50 +9,68 @@
 
 namespace cpu_model {
 
-// Of all lines that it holds, the one that was used longest ago leaves; of those last used by one
-// piece of a touch, the one of the lowest address. A piece is what a touch uses of a block of
-// kL2Lines lines. Pieces are written down one after the other; a line knows its last one.
+// `count` rows of memory of `bytes` each, from start to start `pitch` bytes apart.
+struct Rows {
+  uint64_t begin;
+  uint64_t bytes;
+  uint64_t pitch;
+  uint64_t count;
+  bool operator==(const Rows& other) const {
+    return begin == other.begin && bytes == other.bytes && pitch == other.pitch &&
+           count == other.count;
+  }
+};
+
+// Of all lines that it holds, the one that was used longest ago leaves. A touch uses its lines row
+// by row, in the order of their addresses, kL2Lines at a time before lines have to leave.
+//
+// A line knows its last touch, and a touch how many lines know it. So a touch of the same rows as
+// an earlier one whose lines are all there, and were not used since, only has to become the newest.
 class L2 {
  public:
-  static constexpr int kL2Lines = 32;  // of a block
+  static constexpr uint64_t kL2Lines = 32;  // between two multiples of so many
 
   // A cache of `bytes` with lines of `line` bytes, for addresses below `span`.
   L2(uint64_t bytes, uint64_t line, uint64_t span);
 
-  // Bytes that go to or come from memory beyond the cache when begin .. end - 1 are read or
-  // written: lines that are read and are not there, and written lines that have to leave. A line
-  // that is written is not read before.
-  uint64_t Touch(uint64_t begin, uint64_t end, bool write);
+  // Bytes that go to or come from memory beyond the cache when the rows are read or written: lines
+  // that are read and are not there, and written lines that have to leave. A line that is written
+  // is not read before.
+  uint64_t Touch(const Rows& rows, bool write);
 
  private:
-  struct Piece {
-    uint32_t block;
-    uint32_t lines;  // a bit for each
-  };
-  struct Block {
-    uint32_t held = 0;             // a bit for each line
-    uint32_t dirty = 0;            // of these
-    uint32_t used[kL2Lines] = {};  // of each held line, the number of the last piece
+  struct TouchRecord {
+    Rows rows;
+    bool written;
+    uint32_t lines;  // for which it is the last touch
+    uint32_t whole;  // the same when it ended
+    uint32_t older;  // records in the order of their touches
+    uint32_t newer;
+    // Lines before `next` of `row` have left or were used again.
+    uint64_t row;
+    uint64_t next;
   };
   struct Free {
     void operator()(void* memory) const { std::free(memory); }
   };
 
-  uint64_t TouchBlock(uint32_t block, uint32_t first, uint32_t last, bool write);
-  Block& BlockOf(uint32_t block);
-  uint64_t Evict();
-  uint32_t LastUsed(size_t piece) const;
-  void ForgetPieces();
+  static bool IsWhole(const TouchRecord& record, const Rows& rows, bool write);
+  uint64_t TouchPart(uint32_t record, uint64_t first, uint64_t last, bool write);
+  uint64_t Evict(uint64_t lines);
+  uint32_t NewRecord(const Rows& rows, bool write);
+  void Forget(uint32_t record);
+  void Unlink(uint32_t record);
+  void MakeNewest(uint32_t record);
+  uint64_t FirstLine(const Rows& rows, uint64_t row) const;
+  uint64_t LastLine(const Rows& rows, uint64_t row) const;
 
   uint64_t line_;
-  uint64_t left_;  // lines that still fit
-  std::vector<Piece> pieces_;
-  size_t oldest_ = 0;              // all lines of pieces before it have left or were used again
-  size_t most_ = size_t{1} << 16;  // pieces, before those of which nothing is left are sought
-  std::vector<Block> blocks_;      // of which lines are held; the first is none
-  std::vector<uint32_t> unused_;   // of blocks_
-  // Where each block of memory is in blocks_. Zeroed pages take no memory until they are used.
-  std::unique_ptr<uint32_t[], Free> where_;
+  uint64_t left_;                     // lines that still fit
+  std::vector<TouchRecord> records_;  // the first is between the newest and the oldest
+  std::vector<uint32_t> unused_;      // of records_
+  // Of each line 0, or twice the record of its last touch, plus 1 where it was written. Zeroed
+  // pages take no memory until they are used.
+  std::unique_ptr<uint32_t[], Free> last_;
 };
 
 }  // namespace cpu_model

@@ -75,13 +75,8 @@ void Recorder::TakeUses(int rank, std::vector<Use>& uses) {
   for (const Piece& piece : pieces_) {
     const int owner = RankOf(piece.begin);
     if (mirror_ && owner != rank) continue;  // has no L2 of its own
-    const uint64_t home = AtHome(piece.begin) - base_;
-    uint64_t memory = 0;
-    for (uint64_t row = 0; row < piece.rows; ++row) {
-      const uint64_t begin = home + row * piece.pitch;
-      memory += l2_[owner].Touch(begin, begin + piece.bytes, piece.write);
-    }
-    MovedOf(owner).memory += static_cast<double>(memory);
+    const Rows rows = {AtHome(piece.begin) - base_, piece.bytes, piece.pitch, piece.rows};
+    MovedOf(owner).memory += static_cast<double>(l2_[owner].Touch(rows, piece.write));
   }
   pieces_.clear();
   double all = 0;
