@@ -46,33 +46,46 @@ static double Solve(const double* demand, double capacity) {
   return kFactor[i - 1] + (1 / capacity - low) / (high - low) * (kFactor[i] - kFactor[i - 1]);
 }
 
+// What the running ask of a resource of each rank at some of kFactors. Beyond the first one it is
+// left out for ranks where the first fits.
+void Fluid::AddDemand(Resource resource, int first, int end) {
+  for (const User& user : users_[resource]) {
+    const Use& use = *user.use;
+    const Profile& profile = *running_[user.at]->profile;
+    double* demand = &demand_[static_cast<size_t>(use.rank) * kFactors];
+    if (first > 0 && demand[0] <= capacity_[resource]) continue;
+    for (int f = first; f < end; ++f) {
+      const double factor = std::max(floors_[user.at], Slowed(use, kFactor[f]));
+      demand[f] += use.bytes / (factor == kFactor[f] ? profile.ns[f] : profile.At(factor));
+    }
+  }
+}
+
+bool Fluid::AnyAbove(double capacity) const {
+  for (size_t i = 0; i < demand_.size(); i += kFactors) {
+    if (demand_[i] > capacity) return true;
+  }
+  return false;
+}
+
 void Fluid::Share(double now) {
   changed_ = false;
   floors_.assign(running_.size(), 1.0);
+  for (std::vector<User>& users : users_) users.clear();
+  for (size_t i = 0; i < running_.size(); ++i) {
+    for (const Use& use : running_[i]->uses) users_[use.resource].push_back({&use, i});
+  }
   for (int r = 0; r < kResources; ++r) {
     const Resource resource = static_cast<Resource>(r);
     std::fill(demand_.begin(), demand_.end(), 0.0);
-    for (size_t i = 0; i < running_.size(); ++i) {
-      const Work& work = *running_[i];
-      for (const Use& use : work.uses) {
-        if (use.resource != resource) continue;
-        double* demand = &demand_[static_cast<size_t>(use.rank) * kFactors];
-        for (int f = 0; f < kFactors; ++f) {
-          const double factor = std::max(floors_[i], Slowed(use, kFactor[f]));
-          demand[f] +=
-              use.bytes / (factor == kFactor[f] ? work.profile->ns[f] : work.profile->At(factor));
-        }
-      }
-    }
+    AddDemand(resource, 0, 1);
+    if (AnyAbove(capacity_[r])) AddDemand(resource, 1, kFactors);
     for (size_t rank = 0; rank < factors_.size() / kResources; ++rank) {
       factors_[rank * kResources + r] = Solve(&demand_[rank * kFactors], capacity_[r]);
     }
-    for (size_t i = 0; i < running_.size(); ++i) {
-      for (const Use& use : running_[i]->uses) {
-        if (use.resource == resource) {
-          floors_[i] = std::max(floors_[i], Slowed(use, FactorOf(use)));
-        }
-      }
+    for (const User& user : users_[r]) {
+      double& floor = floors_[user.at];
+      floor = std::max(floor, Slowed(*user.use, FactorOf(*user.use)));
     }
   }
   for (size_t i = 0; i < running_.size(); ++i) {

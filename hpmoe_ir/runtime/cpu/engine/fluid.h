@@ -48,9 +48,17 @@ class Fluid {
   const std::vector<Work*>& running() const { return running_; }
 
  private:
+  struct User {
+    const Use* use;
+    size_t at;  // place among the running
+  };
+
+  void AddDemand(Resource resource, int first, int end);
+  bool AnyAbove(double capacity) const;  // at the first of kFactors
   double& FactorOf(const Use& use) { return factors_[use.rank * kResources + use.resource]; }
 
   std::vector<Work*> running_;
+  std::vector<User> users_[kResources];
   std::vector<double> factors_;
   std::vector<double> demand_;  // bytes a ns at each of kFactors
   std::vector<double> floors_;

@@ -5,6 +5,8 @@
 
 namespace cpu_model {
 
+constexpr uint64_t kAhead = 8;  // rows that are fetched before their lines leave
+
 L2::L2(uint64_t bytes, uint64_t line, uint64_t span)
     : line_(line), left_(std::max<uint64_t>(bytes / line, 1)), records_(1) {
   last_.reset(static_cast<uint32_t*>(std::calloc(span / line + 1, sizeof(uint32_t))));
@@ -101,6 +103,8 @@ uint64_t L2::Evict(uint64_t lines) {
     } else if (record.next > last) {
       ++record.row;
       record.next = FirstLine(record.rows, record.row);
+      const uint64_t ahead = std::min(record.row + kAhead, record.rows.count - 1);
+      __builtin_prefetch(&last_[FirstLine(record.rows, ahead)], 1);
     }
   }
   return moved;

@@ -37,6 +37,8 @@ class L2 {
   // that are read and are not there, and written lines that have to leave. A line that is written
   // is not read before.
   uint64_t Touch(const Rows& rows, bool write);
+  // A touch that begins here will come: only makes it faster.
+  void Prefetch(uint64_t begin) const { __builtin_prefetch(&last_[begin / line_], 1); }
 
  private:
   struct TouchRecord {

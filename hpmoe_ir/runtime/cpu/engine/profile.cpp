@@ -25,17 +25,17 @@ class Core {
         depth_(std::min(kMaxDepth, static_cast<int>(rates.matrix_queue_depth))) {}
 
   void Run(const Step& op) {
-    scalar_ += op.scalar;
-    if (op.kind == StepKind::kScalar) return;
+    scalar_ += op.scalar();
+    if (op.kind() == StepKind::kScalar) return;
     scalar_ += rates_.scalar_call;
-    const int pipe = op.pipes & 15;
-    switch (op.kind) {
+    const int pipe = op.pipes() & 15;
+    switch (op.kind()) {
       case StepKind::kSet:
         Queue(pipe, scalar_);
-        flag_[op.flag] = std::max(scalar_, done_[pipe]);
+        flag_[op.flag()] = std::max(scalar_, done_[pipe]);
         return;
       case StepKind::kWait:
-        return Wait(op.pipes >> 4, flag_[op.flag]);
+        return Wait(op.pipes() >> 4, flag_[op.flag()]);
       case StepKind::kBarrier:
         if (pipe == kAllPipes) {
           for (double done : done_) scalar_ = std::max(scalar_, done);
@@ -85,11 +85,11 @@ class Core {
     busy_[pipe] += cycles;
     free_[pipe] = start + cycles;
     double done = free_[pipe];
-    if (op.kind == StepKind::kVector) done += rates_.vector_head + rates_.vector_tail;
+    if (op.kind() == StepKind::kVector) done += rates_.vector_head + rates_.vector_tail;
     done_[pipe] = std::max(done_[pipe], done);
-    if (op.kind == StepKind::kOut) {
+    if (op.kind() == StepKind::kOut) {
       written_ = std::max(written_, done);
-      remote_ |= op.flag != 0;
+      remote_ |= op.flag() != 0;
     }
   }
 
@@ -99,26 +99,26 @@ class Core {
   }
 
   double Cycles(const Step& op, int pipe) const {
-    const double size = static_cast<double>(op.size);
-    switch (op.kind) {
+    const double size = static_cast<double>(op.size());
+    switch (op.kind()) {
       case StepKind::kIn:
-        if (op.flag >> 1 != 0) {
+        if (op.flag() >> 1 != 0) {
           return Transfer(rates_.dma_gm_to_l1_start, size, rates_.core_bandwidth_gm_to_l1,
-                          op.flag & 1);
+                          op.flag() & 1);
         }
         return Transfer(rates_.dma_gm_to_ub_start, size, rates_.core_bandwidth_gm_to_ub,
-                        op.flag & 1);
+                        op.flag() & 1);
       case StepKind::kOut:
         if (pipe == kFix) {
           return Transfer(rates_.dma_l0c_to_gm_start, size, rates_.core_bandwidth_l0c_to_gm,
-                          op.flag & 1);
+                          op.flag() & 1);
         }
         return Transfer(rates_.dma_ub_to_gm_start, size, rates_.core_bandwidth_ub_to_gm,
-                        op.flag & 1);
+                        op.flag() & 1);
       case StepKind::kFillL1:
         return rates_.dma_gm_to_l1_start + size / rates_.matrix_l1_to_l0a;
       case StepKind::kLoad:
-        return size / (op.flag != 0 ? rates_.matrix_l1_to_l0b : rates_.matrix_l1_to_l0a);
+        return size / (op.flag() != 0 ? rates_.matrix_l1_to_l0b : rates_.matrix_l1_to_l0a);
       case StepKind::kMmad:
         return rates_.matrix_mmad_head + size;
       default:

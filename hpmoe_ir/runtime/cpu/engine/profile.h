@@ -26,14 +26,28 @@ enum class StepKind : uint8_t {
 };
 
 // One call. Two lists of equal operations take equal time.
-struct Step {
-  uint32_t scalar;  // scalar cycles since the operation before it
-  StepKind kind;
-  uint8_t pipes;  // index of its pipe; kSet and kWait: plus 16 times the other pipe of the pair
-  uint16_t flag;  // kSet, kWait: the pair times 8 + id; kLoad: 1 is L0B; transfers: 1 is remote
-  uint64_t size;  // bytes, or as the kind says
+class Step {
+ public:
+  // scalar: cycles since the operation before it. pipes: index of its pipe; kSet and kWait: plus 16
+  // times the other pipe of the pair. flag: kSet, kWait: the pair times 8 + id; kLoad: 1 is L0B;
+  // transfers: 1 is remote. size: bytes, or as the kind says.
+  Step(uint32_t scalar, StepKind kind, int pipes, int flag, uint64_t size)
+      : head_(scalar | uint64_t{static_cast<uint8_t>(kind)} << 32 |
+              uint64_t{static_cast<uint8_t>(pipes)} << 40 |
+              uint64_t{static_cast<uint16_t>(flag)} << 48),
+        size_(size) {}
+
+  uint32_t scalar() const { return static_cast<uint32_t>(head_); }
+  StepKind kind() const { return static_cast<StepKind>(head_ >> 32 & 255); }
+  int pipes() const { return static_cast<int>(head_ >> 40 & 255); }
+  int flag() const { return static_cast<int>(head_ >> 48); }
+  uint64_t size() const { return size_; }
+  uint64_t head() const { return head_; }  // all but the size
+
+ private:
+  uint64_t head_;
+  uint64_t size_;
 };
-static_assert(sizeof(Step) == 16, "hashed as two words");
 
 // Factors by which shared memory and links are slower than a core alone finds them.
 constexpr int kFactors = 6;

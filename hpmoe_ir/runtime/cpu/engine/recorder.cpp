@@ -7,6 +7,8 @@
 
 namespace cpu_model {
 
+constexpr size_t kAhead = 8;  // pieces of which L2 is told before they are used
+
 void Recorder::Start(int ranks, bool mirror, const Rates& rates) {
   mirror_ = mirror;
   rates_ = &rates;
@@ -72,9 +74,14 @@ void Recorder::JoinPieces() {
 
 void Recorder::TakeUses(int rank, std::vector<Use>& uses) {
   JoinPieces();
-  for (const Piece& piece : pieces_) {
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    const Piece& piece = pieces_[i];
     const int owner = RankOf(piece.begin);
     if (mirror_ && owner != rank) continue;  // has no L2 of its own
+    if (i + kAhead < pieces_.size()) {
+      const uint64_t begin = pieces_[i + kAhead].begin;
+      if (!mirror_ || RankOf(begin) == rank) l2_[RankOf(begin)].Prefetch(AtHome(begin) - base_);
+    }
     const Rows rows = {AtHome(piece.begin) - base_, piece.bytes, piece.pitch, piece.rows};
     MovedOf(owner).memory += static_cast<double>(l2_[owner].Touch(rows, piece.write));
   }

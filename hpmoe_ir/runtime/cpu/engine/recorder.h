@@ -2,7 +2,7 @@
 #ifndef CPU_MODEL_ENGINE_RECORDER_H_
 #define CPU_MODEL_ENGINE_RECORDER_H_
 
-#include <cstring>
+#include <cstdint>
 #include <unordered_map>
 #include <vector>
 
@@ -28,16 +28,13 @@ class Recorder {
     const uint32_t scalar = static_cast<uint32_t>(scalar_);
     scalar_ = 0;
     timed_ = true;
-    steps_.push_back(
-        {scalar, kind, static_cast<uint8_t>(pipes), static_cast<uint16_t>(flag), size});
+    steps_.emplace_back(scalar, kind, pipes, flag, size);
     if (!works_) {
       lead_ += scalar;
       works_ = kind < StepKind::kSet;
     }
-    uint64_t word;
-    std::memcpy(&word, &steps_.back(), sizeof(word));
     const unsigned __int128 product =
-        static_cast<unsigned __int128>(hash_ ^ word ^ 0x9E3779B97F4A7C15ull) *
+        static_cast<unsigned __int128>(hash_ ^ steps_.back().head() ^ 0x9E3779B97F4A7C15ull) *
         (size ^ (hash_ << 32 | hash_ >> 32) ^ 0xBF58476D1CE4E5B9ull);
     hash_ = static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
   }
