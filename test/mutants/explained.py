@@ -19,7 +19,6 @@ class Reason(Enum):
     KERNEL_BARRIER = "each kernel that writes ends with a barrier of all pipes, before any signal"
     FLAG_FOLLOWS = "a flag of the same pipe follows, and waits for all that the pipe was given"
     BOTH_FLAGS = "the loop sets, or waits for, the flags of both slots, now in the other order"
-    ANY_FLAG = "the flag is set and waited for at once: any free one will do"
     ONE_SLOT = "one slot with its flags is right too, only slower"
     OWN_LINE = "words beyond the first of a counter's line are nobody's"
     SAME_VALUE = "what is overwritten has been read, or is overwritten by the same value"
@@ -51,9 +50,7 @@ BY_NAME: dict[str, Reason] = {
     "hpmoe/worker.h:drop-barrier:0": Reason.KERNEL_BARRIER,
     "hpmoe/copy_sum.h:drop-barrier:3": Reason.FLAG_FOLLOWS,
     "hpmoe/copy_sum.h:wrong-flag:1": Reason.BOTH_FLAGS,
-    "hpmoe/matmul_pipeline.h:wrong-flag:4": Reason.BOTH_FLAGS,
     "hpmoe/rowwise_pipeline.h:wrong-flag:0": Reason.BOTH_FLAGS,
-    "hpmoe/matmul_pipeline.h:wrong-flag:14": Reason.ANY_FLAG,
     "hpmoe/matmul_pipeline.h:one-slot:2": Reason.ONE_SLOT,
     "hpmoe/counters.h:launch:2": Reason.OWN_LINE,
     "hpmoe/place_tokens.h:overlap:0": Reason.SAME_VALUE,

@@ -265,7 +265,7 @@ def test_weight_gradient(backward: Any, rows: int, kind: int, dtype: Dtype):
     weight_gradient(backward, rows, 144, 272, dtype=dtype, kind=kind)
 
 
-@pytest.mark.parametrize(("m", "n"), [(16, 16), (128, 256), (272, 528), (16, 2064)])
+@pytest.mark.parametrize(("m", "n"), [(16, 16), (128, 256), (256, 512), (272, 528), (16, 2064)])
 @pytest.mark.parametrize("rows", [0, 33, 257])
 def test_weight_gradient_blocks(backward: Any, rows: int, m: int, n: int):
     weight_gradient(backward, rows, m, n)

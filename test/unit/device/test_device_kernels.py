@@ -254,6 +254,17 @@ def test_grouped_matmul_keeps_chunks_of_the_left_operand(
     matmul(kernels, shape, transpose=transpose)
 
 
+# Whole blocks, whose halves are stored on their own, beside and below each other and smaller ones:
+# of one chunk, of two, and of more.
+@pytest.mark.parametrize("shape", [(256, 64, 512), (256, 272, 512), (144, 1040, 528)])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("transpose", [False, True])
+def test_grouped_matmul_stores_whole_blocks_by_halves(
+    kernels: Any, shape: tuple[int, int, int], dtype: Dtype, transpose: bool
+):
+    matmul(kernels, shape, dtype=dtype, transpose=transpose)
+
+
 def test_grouped_matmul_stops_at_operands_that_do_not_fit(kernels: Any):
     a: Any = to_bits(kernels.values((4, 24), "bf16", 1), "bf16")
     w: Any = to_bits(kernels.values((24, 16), "bf16", 1), "bf16")

@@ -31,19 +31,20 @@ struct MatmulOperands {
 
   __aicore__ inline void LoadStep(uint32_t l0, const AscendC::LocalTensor<T>& lhs,
                                   const AscendC::LocalTensor<T>& rhs, const Blocks::Block& b,
-                                  uint32_t depth, uint32_t k, uint32_t step) const {
+                                  const Columns& part, uint32_t depth, uint32_t k,
+                                  uint32_t step) const {
     LhsToL0(Plan::LhsStep(l0), lhs, RoundUp(b.rows, kFractal), k, step);
     if constexpr (TransposeRhs) {
-      TransposedRhsToL0(Plan::RhsStep(l0), rhs, b.cols, k, step);
+      TransposedRhsToL0(Plan::RhsStep(l0), rhs, b.cols, part.first, part.count, k, step);
     } else {
-      RhsToL0(Plan::RhsStep(l0), rhs, depth, b.cols, k, step);
+      RhsToL0(Plan::RhsStep(l0), rhs[part.first * depth], depth, part.count, k, step);
     }
   }
 
-  __aicore__ inline void Store(const AscendC::LocalTensor<float>& result,
-                               const Blocks::Block& b) const {
-    StoreResult(out.data + static_cast<uint64_t>(b.row) * out.pitch + b.column, result, b.rows,
-                b.cols, out.pitch);
+  __aicore__ inline void Store(const AscendC::LocalTensor<float>& result, const Blocks::Block& b,
+                               const Columns& part) const {
+    StoreResult(out.data + static_cast<uint64_t>(b.row) * out.pitch + b.column + part.first, result,
+                b.rows, part.count, out.pitch);
   }
 };
 

@@ -37,6 +37,8 @@ struct MatmulPlan {
   static constexpr uint32_t kCols = N;
   static constexpr uint32_t kStep = K;
   static constexpr uint32_t kResults = 2 * kResult <= kL0cBytes ? 2 : 1;
+  // Halves of a result's columns that are stored on their own, where L0C holds only one result.
+  static constexpr uint32_t kParts = kResults == 1 && N % (2 * kFractal) == 0 ? 2 : 1;
 
   using Element = T;
   static __aicore__ inline AscendC::LocalTensor<T> LhsStep(uint32_t slot) {
@@ -149,7 +151,8 @@ __aicore__ inline void TransposedLhsToL0(const AscendC::LocalTensor<T>& dst,
   }
 }
 
-// Rows k .. k + depth - 1 of the right operand, of `chunk` rows in L1, to L0B.
+// Rows k .. k + depth - 1 of the right operand, of `chunk` rows in L1, to L0B: `cols` columns from
+// the first of `src` on.
 template <typename T>
 __aicore__ inline void RhsToL0(const AscendC::LocalTensor<T>& dst,
                                const AscendC::LocalTensor<T>& src, uint32_t chunk, uint32_t cols,
@@ -160,15 +163,19 @@ __aicore__ inline void RhsToL0(const AscendC::LocalTensor<T>& dst,
   }
 }
 
-// Columns k .. k + depth - 1 of the transposed right operand [cols x chunk]: in L1 it already has
-// the order of L0B.
+// Columns k .. k + depth - 1 of the transposed right operand [all x chunk], of which `cols` rows
+// from `first` on: in L1 they already have the order of L0B.
 template <typename T>
 __aicore__ inline void TransposedRhsToL0(const AscendC::LocalTensor<T>& dst,
-                                         const AscendC::LocalTensor<T>& src, uint32_t cols,
-                                         uint32_t k, uint32_t depth) {
-  const uint32_t fractals = depth / kFractal * (cols / kFractal);
-  const AscendC::LoadData2DParams params(0, fractals, 1, 0, 0, false, 0);
-  AscendC::LoadData(dst, src[k * cols], params);
+                                         const AscendC::LocalTensor<T>& src, uint32_t all,
+                                         uint32_t first, uint32_t cols, uint32_t k,
+                                         uint32_t depth) {
+  const uint32_t pieces = cols == all ? 1 : depth / kFractal;
+  const uint32_t deep = depth / pieces;
+  const AscendC::LoadData2DParams params(0, deep / kFractal * (cols / kFractal), 1, 0, 0, false, 0);
+  for (uint32_t i = 0; i < pieces; ++i) {
+    AscendC::LoadData(dst[i * deep * cols], src[(k + i * deep) * all + first * kFractal], params);
+  }
 }
 
 // result (+)= lhs * rhs. Rows count as whole fractals: a single row would be taken for a vector,

@@ -29,16 +29,17 @@ struct WeightGradientOperands {
 
   __aicore__ inline void LoadStep(uint32_t l0, const AscendC::LocalTensor<T>& left,
                                   const AscendC::LocalTensor<T>& right, const Blocks::Block& b,
-                                  uint32_t depth, uint32_t k, uint32_t step) const {
+                                  const Columns& part, uint32_t depth, uint32_t k,
+                                  uint32_t step) const {
     TransposedLhsToL0(Plan::LhsStep(l0), left, depth, b.rows, k, step);
-    RhsToL0(Plan::RhsStep(l0), right, depth, b.cols, k, step);
+    RhsToL0(Plan::RhsStep(l0), right[part.first * depth], depth, part.count, k, step);
   }
 
-  __aicore__ inline void Store(const AscendC::LocalTensor<float>& result,
-                               const Blocks::Block& b) const {
+  __aicore__ inline void Store(const AscendC::LocalTensor<float>& result, const Blocks::Block& b,
+                               const Columns& part) const {
     if constexpr (Accumulate) AscendC::SetAtomicAdd<float>();
-    StoreResult(out.data + static_cast<uint64_t>(b.row) * out.pitch + b.column, result, b.rows,
-                b.cols, out.pitch);
+    StoreResult(out.data + static_cast<uint64_t>(b.row) * out.pitch + b.column + part.first, result,
+                b.rows, part.count, out.pitch);
     if constexpr (Accumulate) AscendC::SetAtomicNone();
   }
 
