@@ -30,7 +30,7 @@ from hpmoe_ir.mirrored import simulate_mirrored
 from hpmoe_ir.passes.convert_comm_to_tile import MIN_TOKENS
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.passes.tile_sizes import ELEMENT_BYTES, MatmulTile, largest_matmul_tile
+from hpmoe_ir.passes.tile_sizes import ELEMENT_BYTES, largest_matmul_tile
 from hpmoe_ir.passes.verify_queues import VerifyQueuesPass
 from hpmoe_ir.routing import RoutingError, generate_routing, parse_routing
 from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
@@ -102,8 +102,7 @@ def auto_candidates(layer: Layer) -> list[str]:
     that a part has the rows of a matrix tile, and twice as large; about a seventh or a quarter of
     the columns to a block on the way back; as many experts cut finely at the end as the sums take
     (`experts_beside_sums`), three quarters of them, or none; weight gradients in wide tasks or,
-    with the backward direction, in narrower ones, which take longer alone but leave more to L2, or
-    where an expert has few rows in tiles half as wide (`few_rows`).
+    with the backward direction, in narrower ones, which take longer alone but leave more to L2.
     One vector core is left out of the tokens' parts: it builds the route meanwhile. The last
     product is three tasks a core behind the first: with fewer it waits, more changes nothing. At
     last, products and rows of an expert that many cores share, for uneven routing.
@@ -124,15 +123,13 @@ def auto_candidates(layer: Layer) -> list[str]:
     chunks = ""
     if config.tokens >= MIN_TOKENS * machine.aiv_cores > MIN_TOKENS:
         chunks = f" token-chunks={machine.aiv_cores - 1}"
-    cuts = [(*choice, "") for choice in dict.fromkeys(choices)]
+    cuts = [(*choice, 0) for choice in dict.fromkeys(choices)]
     if layer.backward is not None:
-        gradients = [f" gradient-cols={GRADIENT_COLS}"]
-        if few_rows(config, machine, tile):
-            gradients = [f" gradient-tile-n={tile.n // 2}", *gradients]
-        cuts += [(*choice, text) for text in gradients for choice in dict.fromkeys(choices[:2])]
+        cuts += [(*choice, GRADIENT_COLS) for choice in dict.fromkeys(choices[:2])]
     texts = [
         f"lower-moe{{policy=overlap rotate-sources=true behind=3 source-groups={g}{chunks} "
-        f"return-cols={cols} last-experts={last}{gradient}}}"
+        f"return-cols={cols} last-experts={last}"
+        + (f" gradient-cols={gradient}}}" if gradient else "}")
         for g, cols, last, gradient in cuts
     ]
     # However many rows come: all matrix cores share each expert's product, as many vector cores its
@@ -151,16 +148,6 @@ def fitting_groups(config: LayerConfig, rows: int) -> list[int]:
     even = [g for g in range(1, config.ranks + 1) if config.ranks % g == 0]
     fit = [g for g in even if each * config.ranks / g >= rows * 0.99] or [1]
     return sorted(fit[-2:], reverse=True)
-
-
-def few_rows(config: LayerConfig, machine: Machine, tile: MatmulTile) -> bool:
-    """Whether L1 can hold a tile's columns of all rows of an expert.
-
-    Then they are read once for all tiles of these columns of the gradient, and tiles half as wide,
-    whose results are stored while the next are summed up, need not be read any faster.
-    """
-    rows = config.tokens * config.top_k * config.ranks / config.experts
-    return rows * tile.m * ELEMENT_BYTES <= machine.l1_bytes
 
 
 def experts_beside_sums(config: LayerConfig, machine: Machine) -> int:

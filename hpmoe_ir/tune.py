@@ -11,7 +11,6 @@ from hpmoe_ir.auto_schedule import Candidate, Layer, auto_candidates, choose, ev
 from hpmoe_ir.compiler import Progress
 from hpmoe_ir.extensions import extension_universe
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.passes.tile_sizes import largest_matmul_tile
 from hpmoe_ir.specs import find, parse_many
 from hpmoe_ir.universe import PASSES
 
@@ -32,7 +31,6 @@ def option_values(layer: Layer) -> dict[str, list[int | str]]:
     """The values that the search gives to each option of `lower-moe`."""
     config, machine = layer.config, layer.machine
     ranks, local, width = config.ranks, config.local_experts, config.hidden
-    half = largest_matmul_tile(machine).n // 2
     columns = sorted({-(-width // (parts * 16)) * 16 for parts in range(2, 13)})
     return {
         "source_groups": [g for g in range(1, ranks + 1) if ranks % g == 0],
@@ -40,7 +38,6 @@ def option_values(layer: Layer) -> dict[str, list[int | str]]:
         "last_experts": list(range(min(local, max(2, local // 3)) + 1)),
         "task_cols": [0, *(n for n in range(256, width + 1, 256) if width % n == 0)],
         "gradient_cols": [0] if layer.backward is None else [0, 512, 1024, 2048],
-        "gradient_tile_n": [0] if layer.backward is None else [0, half],
         "put_chunks": [1, 2, 4],
         "token_chunks": [
             n

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, ModuleOp
@@ -108,10 +108,6 @@ class ConvertCommToTilePass(ModulePass):
     """Columns of a matrix tile."""
     tile_k: int = 0
     """Depth of a matrix tile."""
-    gradient_tile_n: int = 0
-    """Columns of a matrix tile of weight gradients, instead of tile_n. Half as many leave room in
-    L0C for two results, of which one is stored while the other is summed up: worth it where an
-    expert has few rows, over which a gradient is summed."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         require_level(op, "comm", self.name)
@@ -134,10 +130,8 @@ class ConvertCommToTilePass(ModulePass):
         tile = MatmulTile(
             self.tile_m or largest.m, self.tile_n or largest.n, self.tile_k or largest.k
         )
-        gradient = replace(tile, n=self.gradient_tile_n or tile.n)
         try:
             check_matmul_tile(tile, machine)
-            check_matmul_tile(gradient, machine, "gradient_tile_n")
         except TileSizeError as e:
             raise PassFailedException(f"{self.name}: {e}") from e
         ranks, tokens = route.ranks.data, route.tokens.data
@@ -201,7 +195,6 @@ class ConvertCommToTilePass(ModulePass):
             vector_chunks=self.vector_chunks,
             matrix_shares=self.matrix_shares,
             matmul=tile,
-            gradient=gradient,
         )
 
     def _convert(self, function: FuncOp, machine: Machine) -> ProgramOp:

@@ -79,8 +79,6 @@ class LowerMoePass(ModulePass):
     """`convert-comm-to-tile`: columns of a matrix tile."""
     tile_k: int = 0
     """`convert-comm-to-tile`: depth of a matrix tile."""
-    gradient_tile_n: int = 0
-    """`convert-comm-to-tile`: columns of a matrix tile of weight gradients."""
     granularity: Granularity = "part"
     """`insert-dependencies`: expert or part."""
     credit: bool = True
@@ -124,7 +122,6 @@ class LowerMoePass(ModulePass):
             tile_m=self.tile_m,
             tile_n=self.tile_n,
             tile_k=self.tile_k,
-            gradient_tile_n=self.gradient_tile_n,
         )
         yield InsertDependenciesPass(granularity=self.granularity)
         if self.credit:

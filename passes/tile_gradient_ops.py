@@ -121,7 +121,7 @@ def weight_gradient_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
     """
     route = tiling.routes[op.route]
     shape = moe.tensor_type(op.product).get_shape()
-    tile = tiling.partition.gradient
+    tile = tiling.partition.matmul
     for what, size in (("lhs", shape[1]), ("rhs", shape[2])):
         if size % 16:
             refuse(
@@ -169,7 +169,7 @@ def _gradient_blocks(
     tiling: Tiling, shape: tuple[int, ...]
 ) -> tuple[Selector, Selector, list[tuple[str, int]]]:
     """Rows and columns of a task's part of a gradient, and the grid of the parts."""
-    shares, tile = tiling.partition.matrix_shares, tiling.partition.gradient
+    shares, tile = tiling.partition.matrix_shares, tiling.partition.matmul
     if shares:
         return WHOLE, WHOLE, [("i", shares)]
     columns = _columns(tiling, shape)
@@ -182,7 +182,7 @@ def _columns(tiling: Tiling, shape: tuple[int, ...]) -> int:
     given = tiling.partition.gradient_cols or tiling.partition.task_cols
     if given:
         return given
-    tile = tiling.partition.gradient
+    tile = tiling.partition.matmul
     tiles = shape[0] * -(-shape[1] // tile.m) * -(-shape[2] // tile.n)
     return tile.n * max(1, tiles // (4 * tiling.machine.aic_cores))
 

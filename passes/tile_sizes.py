@@ -56,15 +56,12 @@ def largest_matmul_tile(machine: Machine) -> MatmulTile:
     return tile
 
 
-def check_matmul_tile(tile: MatmulTile, machine: Machine, columns: str = "tile_n") -> None:
-    """Raises TileSizeError naming the memory that the tile does not fit.
-
-    `columns`: the option that gives the tile's columns.
-    """
-    for name, size in (("tile_m", tile.m), (columns, tile.n), ("tile_k", tile.k)):
+def check_matmul_tile(tile: MatmulTile, machine: Machine) -> None:
+    """Raises TileSizeError naming the memory that the tile does not fit."""
+    for name, size in (("m", tile.m), ("n", tile.n), ("k", tile.k)):
         if size <= 0 or size % CUBE:
             raise TileSizeError(
-                f"option {name}: expected a positive multiple of {CUBE}, found {size}"
+                f"option tile_{name}: expected a positive multiple of {CUBE}, found {size}"
             )
     text = f"tile {tile.m}x{tile.n}x{tile.k}"
     for memory, needed, available in (

@@ -54,8 +54,6 @@ class Partition:
     """Matrix tasks that share a product of an expert and group, block by block; 0: they have
     columns and chunks of rows."""
     matmul: MatmulTile
-    gradient: MatmulTile
-    """Of weight gradients."""
     gradient_cols: int = 0
     """Columns of a task of a weight gradient; 0: those of `task_cols`, or chosen for each."""
     last_experts: int = 0

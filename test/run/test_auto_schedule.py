@@ -24,7 +24,6 @@ from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.machine import load_machine
-from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.verify_queues import VerifyQueuesPass
 from hpmoe_ir.source import make_context
 
@@ -88,22 +87,6 @@ def test_candidates_follow_from_the_sizes():
     assert any("return-cols=1024 last-experts=1}" in text for text in texts)
     assert len(texts) == len(set(texts))
     assert all('machine="ascend-a2"' in text for text in auto_candidates(layer("ascend-a2")))
-
-
-def test_gradients_summed_over_few_rows_have_narrow_tiles():
-    """2,048 rows of an expert are the most of which L1 holds 128 columns."""
-    for ranks, narrow in ((16, True), (32, False)):
-        config = preset_layer("deepseek-v3", ranks=ranks)
-        both = Layer(
-            make_context(),
-            layer_module(config),
-            DeriveBackwardPass(),
-            load_machine("ascend-a3"),
-            "",
-        )
-        assert any("gradient-tile-n=128" in t for t in auto_candidates(both)) == narrow
-        forward = replace(both, backward=None)
-        assert not any("gradient" in t for t in auto_candidates(forward))
 
 
 @pytest.mark.parametrize(("ranks", "experts"), [(8, 8), (16, 4), (64, 1)])

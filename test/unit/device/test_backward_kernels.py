@@ -271,6 +271,13 @@ def test_weight_gradient_blocks(backward: Any, rows: int, m: int, n: int):
     weight_gradient(backward, rows, m, n)
 
 
+# The most rows over which blocks are half as wide, and one more.
+@pytest.mark.parametrize("rows", [2040, 2041])
+@pytest.mark.parametrize("kind", [ROUNDED, ADDED], ids=["rounded", "added"])
+def test_weight_gradient_of_few_and_of_many_rows(backward: Any, rows: int, kind: int):
+    weight_gradient(backward, rows, 144, 528, kind=kind)
+
+
 # 1: two results in L0C and the fullest L0A; 2: single fractals.
 @pytest.mark.parametrize("blocking", [1, 2])
 @pytest.mark.parametrize("rows", [1, 260, 530])

@@ -70,24 +70,40 @@ struct WeightGradientOperands {
   }
 };
 
+// All blocks of a share, with blocks of M x N.
+template <typename T, uint32_t M, uint32_t N, uint32_t K, bool Accumulate, typename Out>
+__aicore__ inline void WeightGradientBlocks(const Tile<T>& lhs, const Tile<T>& rhs,
+                                            const Tile<Out>& out, const Share& share) {
+  using Plan = MatmulPlan<T, M, N, K>;
+  using Operands = WeightGradientOperands<T, Out, Plan, Accumulate>;
+  MatmulPipeline<Plan, Operands>({lhs, rhs, out}, out.rows, out.cols, lhs.rows, share).Run();
+}
+
 // out [m x n] = lhs^T * rhs with lhs [rows x m], rhs [rows x n]; out += with Accumulate, which
 // needs floats in out. Sums in float over all rows; m and n are multiples of 16. Without rows, out
 // is written as zeros, or left as it is with Accumulate. M x N is the block of the result in L0C, K
 // the step of rows in L0A and L0B. Blocks first, first + step, .. of out are done, row by row of
 // blocks: by default all.
+//
+// Over few rows a block takes long to store for what it takes to sum up. Where L1 can hold M
+// columns of all rows, which are then read once for all blocks of these, blocks are half as wide:
+// two fit L0C, and one is stored while the other is summed up.
 template <typename T, uint32_t M, uint32_t N, uint32_t K, bool Accumulate, typename Out>
 __aicore__ inline void WeightGradient(const Tile<T>& lhs, const Tile<T>& rhs, const Tile<Out>& out,
                                       uint32_t first = 0, uint32_t step = 1) {
   static_assert(std::is_same<Out, float>::value || std::is_same<Out, T>::value,
                 "the result is float or of the operands' type");
   static_assert(!Accumulate || std::is_same<Out, float>::value, "sums over launches are float");
-  using Plan = MatmulPlan<T, M, N, K>;
-  using Operands = WeightGradientOperands<T, Out, Plan, Accumulate>;
   Require(lhs.rows == rhs.rows && out.rows == lhs.cols && out.cols == rhs.cols);
   Require(out.rows % kFractal == 0 && out.cols % kFractal == 0 && step > 0);
   if (out.rows == 0 || out.cols == 0 || (Accumulate && lhs.rows == 0)) return;
-  MatmulPipeline<Plan, Operands>({lhs, rhs, out}, out.rows, out.cols, lhs.rows, {first, step})
-      .Run();
+  if constexpr (MatmulPlan<T, M, N, K>::kParts == 2) {
+    if (lhs.rows <= kL1Bytes / (M * sizeof(T))) {
+      WeightGradientBlocks<T, M, N / 2, K, Accumulate>(lhs, rhs, out, {first, step});
+      return;
+    }
+  }
+  WeightGradientBlocks<T, M, N, K, Accumulate>(lhs, rhs, out, {first, step});
 }
 
 }  // namespace hpmoe
