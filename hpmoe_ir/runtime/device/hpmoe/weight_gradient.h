@@ -86,8 +86,8 @@ __aicore__ inline void WeightGradientBlocks(const Tile<T>& lhs, const Tile<T>& r
 // blocks: by default all.
 //
 // Over few rows a block takes long to store for what it takes to sum up. Where L1 can hold M
-// columns of all rows, which are then read once for all blocks of these, blocks are half as wide:
-// two fit L0C, and one is stored while the other is summed up.
+// columns of all rows, and this task has several blocks of these, for which they are then read
+// once, blocks are half as wide: two fit L0C, and one is stored while the other is summed up.
 template <typename T, uint32_t M, uint32_t N, uint32_t K, bool Accumulate, typename Out>
 __aicore__ inline void WeightGradient(const Tile<T>& lhs, const Tile<T>& rhs, const Tile<Out>& out,
                                       uint32_t first = 0, uint32_t step = 1) {
@@ -98,7 +98,7 @@ __aicore__ inline void WeightGradient(const Tile<T>& lhs, const Tile<T>& rhs, co
   Require(out.rows % kFractal == 0 && out.cols % kFractal == 0 && step > 0);
   if (out.rows == 0 || out.cols == 0 || (Accumulate && lhs.rows == 0)) return;
   if constexpr (MatmulPlan<T, M, N, K>::kParts == 2) {
-    if (lhs.rows <= kL1Bytes / (M * sizeof(T))) {
+    if (lhs.rows <= kL1Bytes / (M * sizeof(T)) && out.cols > step * N) {
       WeightGradientBlocks<T, M, N / 2, K, Accumulate>(lhs, rhs, out, {first, step});
       return;
     }
