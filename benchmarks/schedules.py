@@ -25,7 +25,7 @@ from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.execution import ExecutionError
 from hpmoe_ir.layer import LayerConfig, LayerError
 from hpmoe_ir.machine import MachineError
-from hpmoe_ir.runtime.cpu_model import DeviceFault
+from hpmoe_ir.runtime.device_fault import DeviceFault
 from hpmoe_ir.schedules import DEFAULT_MACHINE, SCHEDULE_NAMES
 from hpmoe_ir.tools.layer_options import several
 from hpmoe_ir.tools.progress import Progress

@@ -34,7 +34,7 @@ from hpmoe_ir.passes.tile_sizes import ELEMENT_BYTES, largest_matmul_tile
 from hpmoe_ir.passes.verify_queues import VerifyQueuesPass
 from hpmoe_ir.routing import RoutingError, generate_routing, parse_routing
 from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
-from hpmoe_ir.runtime.cpu_model import DeviceFault
+from hpmoe_ir.runtime.device_fault import DeviceFault
 from hpmoe_ir.schedules import with_machine
 from hpmoe_ir.specs import find, parse_many
 from hpmoe_ir.timing import RankIntegers, ids_of, simulate

@@ -25,17 +25,8 @@ from hpmoe_ir.lowering.program import LoweredProgram
 from hpmoe_ir.output import write_file
 from hpmoe_ir.passes.dependence import flat_events
 from hpmoe_ir.runtime.cpu_build import KernelEntry, build, cache_dir
-from hpmoe_ir.runtime.cpu_model import (
-    MOST_WAITING,
-    Counters,
-    DeviceFault,
-    EventCounter,
-    MemoryModel,
-    MemoryRange,
-    RankLaunch,
-    Waiting,
-    execute,
-)
+from hpmoe_ir.runtime.cpu_model import Counters, EventCounter, MemoryModel, RankLaunch, execute
+from hpmoe_ir.runtime.device_fault import MOST_WAITING, DeviceFault, MemoryRange, Waiting
 from hpmoe_ir.runtime.task_records import Records
 
 Raw: TypeAlias = np.ndarray[Any, np.dtype[Any]]

@@ -14,8 +14,9 @@ from hpmoe_ir.dialects.tile import BufferOp, buffer_type, element_bytes
 from hpmoe_ir.execution import ExecutionError, Raw, kernel_entry, name_tasks
 from hpmoe_ir.lowering.program import LoweredProgram
 from hpmoe_ir.machine import Machine
-from hpmoe_ir.runtime.cpu_model import DeviceFault, RankLaunch
+from hpmoe_ir.runtime.cpu_model import RankLaunch
 from hpmoe_ir.runtime.cpu_timing import CounterLines, Mirror, StageList, execute_timed
+from hpmoe_ir.runtime.device_fault import DeviceFault
 from hpmoe_ir.runtime.task_records import Records
 
 

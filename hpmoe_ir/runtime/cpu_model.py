@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -16,31 +15,9 @@ from typing_extensions import TypeVar
 
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.machine import Machine
-from hpmoe_ir.runtime.cpu_build import (
-    CompileError,
-    CompilerMissing,
-    KernelEntry,
-    build,
-)
+from hpmoe_ir.runtime.cpu_build import KernelEntry
+from hpmoe_ir.runtime.device_fault import DeviceFault, read_fault
 from hpmoe_ir.runtime.task_records import TASK, Records, read_records
-
-__all__ = [
-    "MEMORY_MODELS",
-    "PATTERN",
-    "CompileError",
-    "CompilerMissing",
-    "Counters",
-    "DeviceFault",
-    "EventCounter",
-    "KernelEntry",
-    "MemoryModel",
-    "MemoryRange",
-    "Party",
-    "RankLaunch",
-    "Waiting",
-    "build",
-    "execute",
-]
 
 PATTERN = b"\xbd\x7f\xbd\x7f"
 """What never-written memory holds: NaN as f32, f16 and bf16, 2143125437 as i32."""
@@ -104,159 +81,6 @@ class Counters:
     launch: str
     events: tuple[EventCounter, ...]
     given_up: int | None = None
-
-
-MOST_WAITING = 8
-"""Waiting cores that a report lists."""
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """A core that could not go on.
-
-    `offset` is in bytes from the start of `region`, or the id of a cross-core flag; `value` is
-    what the core saw last, `memory` what is there now: they differ where the core kept reading
-    its data cache.
-    """
-
-    rank: int
-    core: str
-    marker: int | None
-    region: str
-    offset: int
-    value: int
-    memory: int
-    reason: str
-    location: str
-    task: str = ""
-    """Its task by name, where the program is known."""
-    event: str = ""
-    """The event that it waits for and who signals it, where the program is known."""
-
-    def __str__(self) -> str:
-        who = f"rank {self.rank} {self.core}"
-        who = f"{self.task} on {who}" if self.task else f"{who}{_at(self.marker)}"
-        seen = f", memory holds {self.memory}" if self.memory != self.value else ""
-        what = f"{self.region} + {self.offset}, saw {self.value}{seen}"
-        match self.reason:
-            case _ if self.event:
-                seen = f"; saw {self.value}" if seen else ""
-                return f"{who} waits for {self.event}{seen} ({self.location})"
-            case "CrossCoreWaitFlag":
-                what = f"flag {self.offset}"
-            case "SyncAll":
-                what = "all cores"
-            case _:
-                pass
-        return f"{who} waits in {self.reason} for {what} ({self.location})"
-
-
-@dataclass(frozen=True)
-class Party:
-    """The other call of two that are not ordered: who made it, and the kernel's file and line."""
-
-    rank: int
-    core: str
-    marker: int | None
-    location: str
-    api: str
-
-
-@dataclass(frozen=True)
-class MemoryRange:
-    """Bytes `begin` to `end` of a region of global memory of a rank, or of a local memory (L1, L0A,
-    L0B, L0C, UB) of a core of it."""
-
-    region: str
-    rank: int
-    begin: int
-    end: int
-
-
-class DeviceFault(RuntimeError):
-    """The kernel did something that the chip does not do, or never ended.
-
-    kind: address, alignment, capacity, overlap, range, event-id, flag, core-kind, state, cache,
-    counter, uninitialised, stale, pipe, race, drain, line, unsupported, trap, wait, deadlock,
-    livelock, timeout or crash.
-    marker: the core's last PrintTimeStamp value. location: file and line of the kernel's call.
-    other, memory: where two calls are not ordered, the earlier one and the bytes that both touch.
-    """
-
-    def __init__(
-        self,
-        kind: str,
-        message: str,
-        *,
-        rank: int | None = None,
-        core: str | None = None,
-        marker: int | None = None,
-        location: str = "",
-        waiting: Sequence[Waiting] = (),
-        other: Party | None = None,
-        memory: MemoryRange | None = None,
-    ):
-        self.kind = kind
-        self.message = message
-        self.rank = rank
-        self.core = core
-        self.marker = marker
-        self.location = location
-        self.waiting = tuple(waiting)
-        self.other = other
-        self.memory = memory
-        super().__init__(self.report())
-
-    @property
-    def waits(self) -> bool:
-        """Whether the core at fault is one of those that wait."""
-        return (self.rank, self.core) in [(w.rank, w.core) for w in self.waiting[:MOST_WAITING]]
-
-    def report(self) -> str:
-        """The fault in words: one line, then a line for each waiting core, at most MOST_WAITING."""
-        place = f"{self.location}: " if self.location else ""
-        who = ""
-        if self.rank is not None and not self.waits:
-            who = f" (rank {self.rank} {self.core}{_at(self.marker)})"
-        lines = [f"{place}{self.kind}: {self.message}{who}"]
-        if (o := self.other) is not None:
-            lines.append(
-                f"  the other: {o.api} of rank {o.rank} {o.core}{_at(o.marker)} ({o.location})"
-            )
-        lines += [f"  {waiting}" for waiting in self.waiting[:MOST_WAITING]]
-        if len(self.waiting) > MOST_WAITING:
-            lines.append(f"  and {len(self.waiting) - MOST_WAITING} more")
-        return "\n".join(lines)
-
-
-def _at(marker: int | None) -> str:
-    return "" if marker is None else f" at {marker}"
-
-
-def _marker(value: Any) -> int | None:
-    return None if value is None or value < 0 else int(value)
-
-
-def _read_fault(path: Path) -> DeviceFault:
-    data: dict[str, Any] = json.loads(path.read_text())
-    entries: list[dict[str, Any]] = data["waiting"]
-    for entry in entries:
-        entry["marker"] = _marker(entry["marker"])
-    other: dict[str, Any] | None = data.get("other")
-    if other is not None:
-        other["marker"] = _marker(other["marker"])
-    memory: dict[str, Any] | None = data.get("memory")
-    return DeviceFault(
-        data["kind"],
-        data["message"],
-        rank=data.get("rank"),
-        core=data.get("core"),
-        marker=_marker(data.get("marker")),
-        location=data["location"],
-        waiting=[Waiting(**entry) for entry in entries],
-        other=None if other is None else Party(**other),
-        memory=None if memory is None else MemoryRange(**memory),
-    )
 
 
 class Job:
@@ -462,7 +286,7 @@ def _run_job(executable: Path, job: Job, seconds: int, read: Callable[[Path], T]
             raise DeviceFault("timeout", f"no end after {seconds + 60} s") from e
         fault = directory / "fault.json"
         if done.returncode == FAULT_STATUS and fault.is_file():
-            raise _read_fault(fault)
+            raise read_fault(fault)
         if done.returncode != 0:
             reason = done.stderr.strip() or f"status {done.returncode}"
             raise DeviceFault("crash", f"the executable ended early: {reason}")

@@ -25,7 +25,8 @@ from hpmoe_ir.interpreter.values import Array
 from hpmoe_ir.lowering.task_table import TableError, read_task_table
 from hpmoe_ir.run_levels import CapacityError, StatusError, Values, explain, run_level
 from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
-from hpmoe_ir.runtime.cpu_model import DeviceFault, MemoryModel
+from hpmoe_ir.runtime.cpu_model import MemoryModel
+from hpmoe_ir.runtime.device_fault import DeviceFault
 from hpmoe_ir.source import make_context
 from hpmoe_ir.tolerance import Comparison, compare, tolerance
 from hpmoe_ir.tools.layer_options import (

@@ -20,7 +20,7 @@ from hpmoe_ir.mirrored import simulate_mirrored
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.routing import RoutingError, check_capacity, generate_routing, parse_routing
 from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
-from hpmoe_ir.runtime.cpu_model import DeviceFault
+from hpmoe_ir.runtime.device_fault import DeviceFault
 from hpmoe_ir.schedules import DEFAULT_SCHEDULE, schedule_passes
 from hpmoe_ir.serial_stages import serial_stages
 from hpmoe_ir.simulation import Configuration, Simulation

@@ -15,7 +15,7 @@ from generated.levels import check
 from generated.programs import judge_many, program_text
 from generated.run import Report, run_cases
 from hpmoe_ir.diagnostics import InputError
-from hpmoe_ir.runtime.cpu_model import DeviceFault
+from hpmoe_ir.runtime.device_fault import DeviceFault
 
 
 def main() -> int:

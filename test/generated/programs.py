@@ -31,7 +31,7 @@ from hpmoe_ir.passes.insert_dependencies import InsertDependenciesPass
 from hpmoe_ir.passes.plan_memory import PlanMemoryPass
 from hpmoe_ir.passes.verify_queues import VerifyQueuesPass
 from hpmoe_ir.runtime.cpu_build import build_engine
-from hpmoe_ir.runtime.cpu_model import DeviceFault
+from hpmoe_ir.runtime.device_fault import DeviceFault
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from hpmoe_ir.lowering.program import lowered_program
 from hpmoe_ir.lowering.task_table import task_table
 from hpmoe_ir.passes.verify_queues import verify_queues
 from hpmoe_ir.runtime.cpu_build import CompileError, build, cache_dir
-from hpmoe_ir.runtime.cpu_model import DeviceFault
+from hpmoe_ir.runtime.device_fault import DeviceFault
 from mutants.mutant import Change, Code, Notice, Outcome, Watcher
 from mutants.needed_order import Needs, find_needs
 from mutants.starts import LAUNCHES, STARTS, Program, program_op

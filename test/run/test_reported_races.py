@@ -23,7 +23,8 @@ from hpmoe_ir.lowering.ascendc import device_source
 from hpmoe_ir.lowering.program import lowered_program
 from hpmoe_ir.lowering.task_table import task_table
 from hpmoe_ir.passes.verify_queues import VerifyQueuesPass
-from hpmoe_ir.runtime.cpu_model import DeviceFault, MemoryModel
+from hpmoe_ir.runtime.cpu_model import MemoryModel
+from hpmoe_ir.runtime.device_fault import DeviceFault
 from hpmoe_ir.source import make_context, parse_module
 from hpmoe_ir.tools.hpmoe_opt import main as hpmoe_opt
 

@@ -19,8 +19,9 @@ from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.lower_moe import LowerMoePass
 from hpmoe_ir.routing import parse_routing
 from hpmoe_ir.run_levels import Values, rank_inputs, run_level
-from hpmoe_ir.runtime.cpu_build import build_engine
-from hpmoe_ir.runtime.cpu_model import DeviceFault, KernelEntry, RankLaunch, build, execute
+from hpmoe_ir.runtime.cpu_build import KernelEntry, build, build_engine
+from hpmoe_ir.runtime.cpu_model import RankLaunch, execute
+from hpmoe_ir.runtime.device_fault import DeviceFault
 from hpmoe_ir.source import make_context
 from hpmoe_ir.values import make_values
 

@@ -22,7 +22,7 @@ from hpmoe_ir.mirrored import simulate_mirrored
 from hpmoe_ir.passes.lower_moe import LowerMoePass
 from hpmoe_ir.routing import generate_routing, parse_routing
 from hpmoe_ir.run_levels import rank_inputs
-from hpmoe_ir.runtime.cpu_model import DeviceFault
+from hpmoe_ir.runtime.device_fault import DeviceFault
 from hpmoe_ir.runtime.task_records import Records
 from hpmoe_ir.source import make_context
 from hpmoe_ir.timing import RankIntegers, Stages, Timeline, simulate

@@ -22,7 +22,8 @@ from hpmoe_ir.passes.lower_moe import LowerMoePass
 from hpmoe_ir.passes.set_waits import SetWaitsPass
 from hpmoe_ir.routing import parse_routing
 from hpmoe_ir.run_levels import Values, rank_inputs
-from hpmoe_ir.runtime.cpu_model import MEMORY_MODELS, DeviceFault
+from hpmoe_ir.runtime.cpu_model import MEMORY_MODELS
+from hpmoe_ir.runtime.device_fault import DeviceFault
 from hpmoe_ir.source import make_context
 from hpmoe_ir.values import make_values
 

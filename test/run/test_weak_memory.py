@@ -20,7 +20,8 @@ from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.passes.lower_moe import LowerMoePass
 from hpmoe_ir.routing import parse_routing
 from hpmoe_ir.run_levels import Values, rank_inputs
-from hpmoe_ir.runtime.cpu_model import DeviceFault, MemoryModel
+from hpmoe_ir.runtime.cpu_model import MemoryModel
+from hpmoe_ir.runtime.device_fault import DeviceFault
 from hpmoe_ir.source import make_context
 from hpmoe_ir.values import make_values
 

@@ -12,7 +12,8 @@ import numpy.typing as npt
 import pytest
 
 from hpmoe_ir.machine import load_machine
-from hpmoe_ir.runtime.cpu_model import KernelEntry, RankLaunch, build, execute
+from hpmoe_ir.runtime.cpu_build import KernelEntry, build
+from hpmoe_ir.runtime.cpu_model import RankLaunch, execute
 
 MACHINE = load_machine("ascend-a3")
 

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from hpmoe_ir.machine import load_machine
-from hpmoe_ir.runtime.cpu_build import INCLUDE_DIR, find_compiler
-from hpmoe_ir.runtime.cpu_model import (
+from hpmoe_ir.runtime.cpu_build import (
+    INCLUDE_DIR,
     CompileError,
     CompilerMissing,
     KernelEntry,
-    RankLaunch,
     build,
-    execute,
+    find_compiler,
 )
+from hpmoe_ir.runtime.cpu_model import RankLaunch, execute
 
 ENTRY = KernelEntry("k", ("x",), ())
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from hpmoe_ir.machine import Machine, load_machine
-from hpmoe_ir.runtime.cpu_model import KernelEntry, RankLaunch
+from hpmoe_ir.runtime.cpu_build import KernelEntry
+from hpmoe_ir.runtime.cpu_model import RankLaunch
 from hpmoe_ir.runtime.cpu_timing import CounterLines, execute_timed
 from hpmoe_ir.runtime.task_records import Records
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hpmoe_ir.runtime.cpu_model import Counters, DeviceFault, EventCounter, RankLaunch
+from hpmoe_ir.runtime.cpu_model import Counters, EventCounter, RankLaunch
+from hpmoe_ir.runtime.device_fault import DeviceFault
 
 RANKS, BLOCKS = 2, 2
 SIGNALS = RANKS * BLOCKS * 2

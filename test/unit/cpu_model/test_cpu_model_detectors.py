@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hpmoe_ir.runtime.cpu_model import DeviceFault, RankLaunch
+from hpmoe_ir.runtime.cpu_model import RankLaunch
+from hpmoe_ir.runtime.device_fault import DeviceFault
 
 SOURCE = (Path(__file__).parent / "detectors.cpp").read_text().splitlines()
 SEEDS = range(6)

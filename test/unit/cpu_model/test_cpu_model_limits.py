@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hpmoe_ir.runtime.cpu_model import DeviceFault
+from hpmoe_ir.runtime.device_fault import DeviceFault
 
 SOURCE = (Path(__file__).parent / "limits.cpp").read_text().splitlines()
 

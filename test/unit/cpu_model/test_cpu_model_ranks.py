@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from hpmoe_ir.runtime.cpu_model import PATTERN, DeviceFault, RankLaunch
+from hpmoe_ir.runtime.cpu_model import PATTERN, RankLaunch
+from hpmoe_ir.runtime.device_fault import DeviceFault
 
 WINDOWS = 4096
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from hpmoe_ir.runtime.cpu_model import DeviceFault
+from hpmoe_ir.runtime.device_fault import DeviceFault
 
 Array = npt.NDArray[Any]
 

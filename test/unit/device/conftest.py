@@ -20,7 +20,8 @@ from hpmoe_ir.dtypes import (
     unit_roundoff,
 )
 from hpmoe_ir.machine import load_machine
-from hpmoe_ir.runtime.cpu_model import KernelEntry, RankLaunch, build, execute
+from hpmoe_ir.runtime.cpu_build import KernelEntry, build
+from hpmoe_ir.runtime.cpu_model import RankLaunch, execute
 
 MACHINE = load_machine("ascend-a3")
 DEVICE_DIR = Path(__file__).parents[3] / "hpmoe_ir" / "runtime" / "device"

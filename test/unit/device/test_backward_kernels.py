@@ -24,7 +24,7 @@ import numpy as np
 import pytest
 
 from hpmoe_ir.dtypes import Dtype, from_bits, to_bits
-from hpmoe_ir.runtime.cpu_model import DeviceFault
+from hpmoe_ir.runtime.device_fault import DeviceFault
 from hpmoe_ir.tolerance import FLOAT32, FUNCTION_ERROR
 
 DTYPES: tuple[Dtype, ...] = ("bf16", "f16")

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hpmoe_ir.runtime.cpu_model import CompileError, DeviceFault, KernelEntry, build
+from hpmoe_ir.runtime.cpu_build import CompileError, KernelEntry, build
+from hpmoe_ir.runtime.device_fault import DeviceFault
 
 DEVICE_DIR = Path(__file__).parents[3] / "hpmoe_ir" / "runtime" / "device"
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from hpmoe_ir.route_layout import RouteLayout
-from hpmoe_ir.runtime.cpu_model import DeviceFault
+from hpmoe_ir.runtime.device_fault import DeviceFault
 
 
 def expert_ids(tokens: int, copies: int, experts: int, seed: int) -> npt.NDArray[np.int32]:

@@ -14,7 +14,9 @@ import pytest
 from hpmoe_ir.dtypes import from_bits, round_to, to_bits
 from hpmoe_ir.machine import load_machine
 from hpmoe_ir.route_layout import RouteLayout
-from hpmoe_ir.runtime.cpu_model import DeviceFault, KernelEntry, RankLaunch, build, execute
+from hpmoe_ir.runtime.cpu_build import KernelEntry, build
+from hpmoe_ir.runtime.cpu_model import RankLaunch, execute
+from hpmoe_ir.runtime.device_fault import DeviceFault
 
 HERE = Path(__file__).parent
 DEVICE_DIR = HERE.parents[2] / "hpmoe_ir" / "runtime" / "device"
