@@ -11,27 +11,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compiled_layers import PRESET, broken, compile_both, hpmoe
+from compiled_layers import BACKWARD, PRESET, LayerTests, broken, failure, hpmoe, routed_by
 
 from hpmoe_ir.frontends.build_layer import FUNCTION
-from hpmoe_ir.routing import RankRouting, write_routing
-
-BACKWARD = f"{FUNCTION}_backward"
 
 NAMES_A_TASK = re.compile(r"@\w+ \([\d, ]*\)")
 """A family and a grid point."""
 
 
-class TestRanksWithoutRows:
+class TestRanksWithoutRows(LayerTests):
     """4 ranks, all tokens to experts 0 and 1 of rank 0: ranks 1 to 3 receive nothing."""
 
-    SIZES = "--ranks 4 --experts 8 --tokens 4 --top-k 2 --hidden 32 --width 16".split()
+    SIZES = "--ranks 4 --experts 8 --tokens 4 --top-k 2 --hidden 32 --width 16"
     RUN = ["--direction", "both", "--launches", "2", "--check"]
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def layer(cls, tmp_path_factory: pytest.TempPathFactory) -> Path:
-        return compile_both(tmp_path_factory.mktemp("skewed") / "layer", *cls.SIZES)
 
     @pytest.mark.parametrize(
         "order", [["--interleavings", "15"], ["--late", "0"], ["--late", "1,2,3"]], ids=str
@@ -57,8 +49,7 @@ class TestRanksWithoutRows:
         credit = "CreditReturnDone(env);"
         wrong = broken(layer, tmp_path / "layer", name, "BuildRoute", credit, "")
         assert hpmoe("run", str(wrong), "--routing", "balanced", *self.RUN) == 0
-        assert hpmoe("run", str(wrong), "--routing", "one-expert", *self.RUN) == 1
-        message = capsys.readouterr().err
+        message = failure(capsys, "run", str(wrong), "--routing", "one-expert", *self.RUN)
         assert "deadlock: no core can run" in message
         assert re.search(
             rf"@{reader} \(\d\) on rank 1 aiv\d+ waits for event 0 of @return_done: \d signals so "
@@ -68,24 +59,17 @@ class TestRanksWithoutRows:
         ), message
 
 
-class TestCountersOfLaterLaunches:
+class TestCountersOfLaterLaunches(LayerTests):
     """The same routing three times with other values, one rank as late as it can be."""
 
-    SIZES = "--ranks 3 --experts 6 --tokens 6 --top-k 2 --hidden 32 --width 16".split()
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def layer(cls, tmp_path_factory: pytest.TempPathFactory) -> Path:
-        return compile_both(tmp_path_factory.mktemp("launches") / "layer", *cls.SIZES)
+    SIZES = "--ranks 3 --experts 6 --tokens 6 --top-k 2 --hidden 32 --width 16"
 
     @pytest.fixture
     def run(self, tmp_path: Path) -> list[str]:
         rng = np.random.default_rng(3)
         ids = [np.argsort(rng.random((t, 6)), axis=1)[:, :2].astype(np.int32) for t in (6, 2, 5)]
-        path = tmp_path / "routing.npz"
-        write_routing(path, [RankRouting(i, np.full(i.shape, 0.5, np.float32)) for i in ids])
-        options = ["--routing", str(path), "--launches", "3", "--direction", "both", "--check"]
-        return [*options, "--interleavings", "4"]
+        options = ["--launches", "3", "--direction", "both", "--check", "--interleavings", "4"]
+        return [*routed_by(tmp_path / "routing.npz", ids), *options]
 
     @pytest.mark.parametrize("late", ["0", "1", "2", "0,2"])
     def test_right(self, late: str, layer: Path, run: list[str]):
@@ -102,8 +86,7 @@ class TestCountersOfLaterLaunches:
     ):
         """Each launch waits for its thresholds once, as if the counters had been reset to 0."""
         wrong = broken(layer, tmp_path / "layer", name, name, "tokens, launch)", "tokens, 1)")
-        assert hpmoe("run", str(wrong), *run, "--late", "1") == 1
-        message = capsys.readouterr().err
+        message = failure(capsys, "run", str(wrong), *run, "--late", "1")
         assert "uninitialised: " in message
         assert "was never written in this launch" in message
         assert NAMES_A_TASK.search(message)
@@ -115,15 +98,17 @@ class TestThresholds:
 
     SIZES = "--ranks 2 --experts 4 --tokens 6 --hidden 32 --width 16".split()
 
-    def run(self, event: str, by: int, *words: str) -> int:
+    def command(self, event: str, by: int, *words: str) -> list[str]:
+        """A run with the threshold of an event changed by so much."""
         passes = f"lower-moe{{source_groups=2}},change-threshold{{event={event} by={by}}}"
         if "--verify" in words:
             passes += ",verify-queues"
         options = [w for w in words if w != "--verify"]
-        return hpmoe("run", *PRESET, *self.SIZES, "-p", passes, "--launches", "2", *options)
+        return ["run", *PRESET, *self.SIZES, "-p", passes, "--launches", "2", *options]
 
     def test_right(self):
-        assert self.run("return_done", 0, "--verify", "--check", "--interleavings", "20") == 0
+        words = self.command("return_done", 0, "--verify", "--check", "--interleavings", "20")
+        assert hpmoe(*words) == 0
 
     @pytest.mark.parametrize(
         ("event", "by", "found"),
@@ -134,8 +119,7 @@ class TestThresholds:
         ],
     )
     def test_refused(self, event: str, by: int, found: str, capsys: pytest.CaptureFixture[str]):
-        assert self.run(event, by, "--verify") == 1
-        message = capsys.readouterr().err
+        message = failure(capsys, *self.command(event, by, "--verify"))
         assert f"error: verify-queues: @{event}[" in message
         assert found in message
         end = "would wait for ever" if by > 0 else "may start before all of them have ended"
@@ -143,47 +127,39 @@ class TestThresholds:
 
     @pytest.mark.parametrize("level", ["queue", "code"])
     def test_too_high_hangs(self, level: str, capsys: pytest.CaptureFixture[str]):
-        assert self.run("return_done", 1, "--level", level) == 1
-        message = capsys.readouterr().err
+        message = failure(capsys, *self.command("return_done", 1, "--level", level))
         assert "deadlock: " in message
         assert re.search(
             r"@weighted_sum \(0\) on rank [01] .*waits for event 0 of @?return_done", message
         )
 
     def test_too_low_is_counted(self, capsys: pytest.CaptureFixture[str]):
-        assert self.run("return_done", -1, "--level", "queue") == 1
+        message = failure(capsys, *self.command("return_done", -1, "--level", "queue"))
         assert re.search(
             r"@return \([\d, ]+\) on rank [01] signals event 0 of return_done on rank [01] once "
             "more than its threshold 3",
-            capsys.readouterr().err,
+            message,
         )
 
     def test_too_low_reads_early(self, capsys: pytest.CaptureFixture[str]):
         """Rows that are not back yet."""
-        assert self.run("return_done", -1) == 1
-        message = capsys.readouterr().err
+        message = failure(capsys, *self.command("return_done", -1))
         assert "uninitialised: " in message
         assert re.search(
             r"in @weighted_sum \(\d\) on rank \d aiv\d+\n  at @back \+ \d+ of", message
         )
 
 
-class TestAnExpertThatNobodyChose:
+class TestAnExpertThatNobodyChose(LayerTests):
     """1 and 5 tokens, expert 2 of 4 never chosen, outputs full of NaN before each step."""
 
-    SIZES = "--ranks 2 --experts 4 --tokens 5 --top-k 1 --hidden 32 --width 16".split()
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def layer(cls, tmp_path_factory: pytest.TempPathFactory) -> Path:
-        return compile_both(tmp_path_factory.mktemp("unchosen") / "layer", *cls.SIZES)
+    SIZES = "--ranks 2 --experts 4 --tokens 5 --top-k 1 --hidden 32 --width 16"
 
     @pytest.fixture
     def run(self, tmp_path: Path) -> list[str]:
         ids = [np.array([[0]], np.int32), np.array([[1], [3], [0], [1], [3]], np.int32)]
-        path = tmp_path / "routing.npz"
-        write_routing(path, [RankRouting(i, np.ones(i.shape, np.float32)) for i in ids])
-        return ["--routing", str(path), "--direction", "both", "--launches", "2", "--check"]
+        options = ["--direction", "both", "--launches", "2", "--check"]
+        return [*routed_by(tmp_path / "routing.npz", ids), *options]
 
     def test_right(self, layer: Path, run: list[str], capsys: pytest.CaptureFixture[str]):
         assert hpmoe("run", str(layer), *run, "--interleavings", "10") == 0
@@ -205,8 +181,7 @@ class TestAnExpertThatNobodyChose:
         wrong = broken(
             layer, tmp_path / "layer", BACKWARD, function, call, f"if (rows0.count != 0) {call}"
         )
-        assert hpmoe("run", str(wrong), *run) == 1
-        message = capsys.readouterr().err
+        message = failure(capsys, "run", str(wrong), *run)
         assert "gradients failed: launch 1: " in message
         assert f"rank 1, {result}[0, 0, 0]: expected 0, found nan, against MindSpore" in message
         assert f"(0, 0, 0) on rank 1: @{result}, [0, 0] of its tile" in message

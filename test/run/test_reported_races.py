@@ -7,14 +7,13 @@ the generated code run; and the comparison of its results with the reference and
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from compiled_layers import broken, compile_both, hpmoe
+from compiled_layers import LayerTests, broken, changed, failure, hpmoe
 
 from hpmoe_ir.diagnostics import RefusedError, verify_module
 from hpmoe_ir.execution import DEVICE_INCLUDE, RankInputs, Raw, build_program, run_program
@@ -53,26 +52,16 @@ def own_counters(source: str, changes: Sequence[tuple[str, str]]) -> str:
     return source[:first] + header + source[first:]
 
 
-def with_counters(
-    right: Path, directory: Path, name: str, changes: Sequence[tuple[str, str]]
-) -> Path:
-    """The layer with a changed `hpmoe/counters.h`."""
-    shutil.copytree(right, directory)
-    path = directory / name / "device.cpp"
-    path.write_text(own_counters(path.read_text(), changes))
-    return directory
+def with_counters(right: Path, directory: Path, changes: Sequence[tuple[str, str]]) -> Path:
+    """The layer with a changed `hpmoe/counters.h` in its forward direction."""
+    return changed(right, directory, FUNCTION, lambda source: own_counters(source, changes))
 
 
-class TestSignals:
+class TestSignals(LayerTests):
     """A signal that comes before what it announces; two counters in one line."""
 
-    SIZES = "--ranks 2 --experts 4 --tokens 12 --hidden 32 --width 16".split()
+    SIZES = "--ranks 2 --experts 4 --tokens 12 --hidden 32 --width 16"
     RUN = ["--check", "--interleavings", "8", "--launches", "2"]
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def layer(cls, tmp_path_factory: pytest.TempPathFactory) -> Path:
-        return compile_both(tmp_path_factory.mktemp("signals") / "layer", *cls.SIZES)
 
     @pytest.mark.parametrize("memory", ["strong", "weak"])
     def test_right(self, memory: str, layer: Path):
@@ -80,7 +69,7 @@ class TestSignals:
 
     def test_a_right_header_in_the_place_of_the_right_one(self, layer: Path, tmp_path: Path):
         """What the wrong versions below start from."""
-        same = with_counters(layer, tmp_path / "layer", FUNCTION, [])
+        same = with_counters(layer, tmp_path / "layer", [])
         assert hpmoe("run", str(same), *self.RUN) == 0
 
     def test_a_signal_before_the_rows(
@@ -93,8 +82,7 @@ class TestSignals:
         )
         wrong = broken(layer, tmp_path / "a", FUNCTION, "Dispatch", signal, "")
         wrong = broken(wrong, tmp_path / "b", FUNCTION, "Dispatch", first, f"{signal}\n  {first}")
-        assert hpmoe("run", str(wrong), *self.RUN) == 1
-        message = capsys.readouterr().err
+        message = failure(capsys, "run", str(wrong), *self.RUN)
         assert re.search(
             r"uninitialised: .* 'windows' of rank \d \+ \d+ was never written in this launch.*\n"
             r"  in @(matmul|save_recv) \([\d, ]+\) on rank \d ai[cv]",
@@ -105,9 +93,8 @@ class TestSignals:
         self, layer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ):
         """Without the barrier for memory, rows may reach another die after their signal."""
-        wrong = with_counters(layer, tmp_path / "layer", FUNCTION, [NO_BARRIER])
-        assert hpmoe("run", str(wrong), *self.RUN) == 1
-        message = capsys.readouterr().err
+        wrong = with_counters(layer, tmp_path / "layer", [NO_BARRIER])
+        message = failure(capsys, "run", str(wrong), *self.RUN)
         assert re.search(
             r"drain: .* was sent before the write by \w+ at [\w/.:]+ \(rank \d aiv\d+\) was .*"
             r"DataSyncBarrier.*\n  in @\w+ .*\n  the other in @\w+ ",
@@ -118,9 +105,8 @@ class TestSignals:
         self, layer: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ):
         """Each second counter lies in the other half of the line before its own."""
-        wrong = with_counters(layer, tmp_path / "layer", FUNCTION, PACKED)
-        assert hpmoe("run", str(wrong), *self.RUN) == 1
-        message = capsys.readouterr().err
+        wrong = with_counters(layer, tmp_path / "layer", PACKED)
+        message = failure(capsys, "run", str(wrong), *self.RUN)
         assert re.search(
             r"line: .* shares a cache line with the counter at .*\n  in @\w+ .*\n  the other in @",
             message,

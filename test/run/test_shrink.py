@@ -6,22 +6,14 @@ import shlex
 from pathlib import Path
 
 import pytest
+from compiled_layers import hpmoe
 
 from hpmoe_ir.frontends.build_layer import FUNCTION
-from hpmoe_ir.tools.hpmoe import main
 
 LAYER = (
     "run --preset deepseek-v3-tiny --ranks 4 --tokens 12 --routing zipf:1.2 --launches 2".split()
 )
 PASSES = "lower-moe{source_groups=2 put_chunks=2}"
-
-
-def hpmoe(*words: str) -> int:
-    """Exit status of a command."""
-    with pytest.raises(SystemExit) as stop:
-        main(words)
-    assert isinstance(stop.value.code, int)
-    return stop.value.code
 
 
 def shrunk(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[list[str], str]:
