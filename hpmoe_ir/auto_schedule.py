@@ -1,8 +1,9 @@
 """Schedule `auto`: of a few pipelines the one that is fastest on the timing model.
 
 Nothing here decides how tasks are cut or ordered: each candidate is text that `hpmoe-opt -p` takes,
-and what is chosen is one of them. Each is compiled and timed as any pipeline is (docs/timing.md),
-on one rank that stands for all: the routing is balanced and looks the same from each rank.
+and what is chosen is one of them. Each is compiled and timed as any pipeline is (docs/timing.md):
+for a balanced routing, which looks the same from each rank, on one rank that stands for all, for
+another on all ranks.
 """
 
 from __future__ import annotations
@@ -12,9 +13,8 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property
 
-import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
@@ -32,7 +32,7 @@ from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.lower_moe import LowerMoePass
 from hpmoe_ir.passes.tile_sizes import ELEMENT_BYTES, largest_matmul_tile
 from hpmoe_ir.passes.verify_queues import VerifyQueuesPass
-from hpmoe_ir.routing import RoutingError, generate_routing, parse_routing
+from hpmoe_ir.routing import IdArray, RoutingError, generate_routing, parse_routing
 from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
 from hpmoe_ir.runtime.device_fault import DeviceFault
 from hpmoe_ir.schedules import with_machine
@@ -42,7 +42,6 @@ from hpmoe_ir.universe import PASSES
 
 GRADIENT_COLS = 1024
 """Columns of the narrower tasks of weight gradients."""
-
 
 UNTIMED = (DeviceFault, CompileError, ExecutionError)
 """What says that a kernel can't be timed, though others may be."""
@@ -93,6 +92,22 @@ class Layer:
     def config(self) -> LayerConfig:
         """The sizes of the layer."""
         return graph_layer(self.graph).config
+
+    @cached_property
+    def ids(self) -> list[IdArray]:
+        """The experts [T, K] of each rank's tokens under the routing that is timed.
+
+        Raises InputError where the layer can't take it.
+        """
+        config = self.config
+        if self.routing == "balanced":
+            return same_from_each_rank(config)
+        counts = [config.tokens] * config.ranks
+        try:
+            routing = generate_routing(parse_routing(self.routing), config, counts, 0)
+        except RoutingError as e:
+            raise InputError(f"--schedule-for: {e}") from e
+        return [part.ids for part in routing]
 
 
 def auto_candidates(layer: Layer) -> list[str]:
@@ -178,8 +193,9 @@ def choose(
 
     While one candidate is compiled, others are timed; what is the same in several is timed once.
     Only the fastest is verified by `verify-queues`: what that refuses is not chosen. Raises
-    InputError where none can be used.
+    InputError where none can be used, or the layer can't take the routing.
     """
+    _ = layer.ids  # A routing that does not fit is refused before anything is compiled.
     found = list(_evaluated(layer, passes, progress))
     found.sort(key=lambda candidate: candidate.time_us)
     while found and found[0].kernels:
@@ -193,7 +209,7 @@ def choose(
 
 
 def evaluate(layer: Layer, passes: str) -> Candidate:
-    """Compiles a pipeline and times each direction on one rank that stands for all.
+    """Compiles a pipeline and times each direction, under the routing of the layer.
 
     Raises InputError where there is no such routing, or the CPU model can't be built here at all.
     """
@@ -249,30 +265,17 @@ def _compiled(layer: Layer, passes: str, *, verify: bool = True) -> Compiled:
 def _timed(layer: Layer, kernel: CompiledKernel) -> TimedKernel:
     """Raises one of UNTIMED where the kernel can't be used, InputError where none can."""
     try:
-        executable: Path = build_program(kernel.program, kernel.source)
-        return _timed_executable(layer, kernel, executable)
-    except RoutingError as e:
-        raise InputError(f"--schedule-for: {e}") from e
+        executable = build_program(kernel.program, kernel.source)
     except CompilerMissing as e:
         raise InputError(str(e)) from e
-
-
-def _timed_executable(layer: Layer, kernel: CompiledKernel, executable: Path) -> TimedKernel:
-    name, config = ids_of(kernel.program), layer.config
-    if layer.routing == "balanced":
-        ids, run = same_from_each_rank(config), simulate_mirrored
-    else:
-        counts = [config.tokens] * config.ranks
-        routing = generate_routing(parse_routing(layer.routing), config, counts, 0)
-        ids, run = [part.ids for part in routing], simulate
-    ranks = [RankIntegers({name: part}, len(part)) for part in ids]
+    name = ids_of(kernel.program)
+    ranks = [RankIntegers({name: part}, len(part)) for part in layer.ids]
+    run = simulate_mirrored if layer.routing == "balanced" else simulate
     timeline = run(kernel.program, executable, kernel.table, ranks, layer.machine)
     return TimedKernel(timeline.time_us, bounds(timeline, ranks))
 
 
-def same_from_each_rank(
-    config: LayerConfig,
-) -> list[np.ndarray[tuple[int, int], np.dtype[np.int32]]]:
+def same_from_each_rank(config: LayerConfig) -> list[IdArray]:
     """Balanced routing, ids [T, K] of each rank: what rank r sends to rank r + d, all ranks do.
 
     Rank 0 has that of `balanced`, rank r the same with all experts r ranks further.
@@ -280,7 +283,7 @@ def same_from_each_rank(
     counts = [config.tokens] * config.ranks
     own = generate_routing(parse_routing("balanced"), config, counts, 0)[0].ids
     return [
-        ((own + rank * config.local_experts) % config.experts).astype(np.int32)
+        ((own + rank * config.local_experts) % config.experts).astype(own.dtype)
         for rank in range(config.ranks)
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from hpmoe_ir.auto_schedule import (
     fitting_groups,
     same_from_each_rank,
 )
+from hpmoe_ir.compiler import PassError
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
@@ -103,6 +105,28 @@ def test_the_routing_looks_the_same_from_each_rank():
     for rank, found in enumerate(counts):
         assert (np.roll(found, -rank * config.local_experts) == counts[0]).all()
     assert all(len(set(row)) == config.top_k for row in ids[3])
+
+
+def test_a_routing_that_does_not_fit_is_refused_before_anything_is_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    compiled: list[str] = []
+
+    def compile_module(*_: Any, **__: Any) -> None:
+        compiled.append("a candidate")
+        raise PassError("passes", "planted")
+
+    monkeypatch.setattr("hpmoe_ir.auto_schedule.compile_module", compile_module)
+    for routing, message in (
+        ("imbalance:9", "--schedule-for: imbalance: expected at most 2 times the mean"),
+        ("nowhere.npz", "--schedule-for: nowhere.npz: "),
+    ):
+        with pytest.raises(InputError, match=message):
+            choose(replace(layer(), routing=routing), ["lower-moe"])
+    assert compiled == []
+    with pytest.raises(InputError, match="no candidate can be used"):
+        choose(replace(layer(), routing="imbalance:2"), ["lower-moe"])
+    assert compiled == ["a candidate"]
 
 
 def test_another_routing_is_timed_on_all_ranks():
