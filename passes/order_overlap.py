@@ -148,10 +148,11 @@ def _lag(work: Work, groups: int) -> int:
 
 
 def _lanes(work: Work) -> Lanes | None:
-    """Lanes of the puts to experts of other ranks.
+    """Lanes of the puts to experts, but for the early ones.
 
     A rank's rows go by one lane, or by a few where there are fewer other ranks than lanes: so a
-    rank that gets many more rows than others gets them in the order in which it wants them.
+    rank that gets many more rows than others gets them in the order in which it wants them. Rows of
+    the own rank go by the lanes of the next one.
     """
     others, count = work.ranks - 1, _lane_count(work)
     if not count:

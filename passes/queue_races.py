@@ -233,7 +233,10 @@ def _check_overwrite(proof: OrderProof, told: RankSets, met: Meeting, copies: in
 
 
 def _heard_in_launch(proof: OrderProof) -> RankSets:
-    """[N, words] what the task's rank has heard by the end of a launch, that in between."""
+    """[N, words] the ranks of which the task's rank has heard by the end of a launch.
+
+    With two copies that is the launch in between.
+    """
     tasks, heard = proof.tasks, proof.run.heard
     by_rank = heard.reshape(tasks.ranks, tasks.per_rank, -1)
     return np.repeat(np.bitwise_or.reduce(by_rank, axis=1), tasks.per_rank, axis=0)

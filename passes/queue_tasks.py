@@ -29,7 +29,7 @@ from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.passes.task_numbers import TaskNumbers, first_places, number_tasks, task_values
 
 NONE = -1
-"""In `waits` and `signals`: no event."""
+"""In `waits` and `signals`: no event. In `givers`: no task."""
 
 
 @dataclass(frozen=True)

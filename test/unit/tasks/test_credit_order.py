@@ -118,4 +118,6 @@ def test_what_is_certain_holds_for_every_routing(seed: int) -> None:
                 pair = np.array([before]), np.array([after])
                 if proof.ended(*pair, rows=False)[0]:
                     assert all(holds)
+                if proof.ended(*pair, rows=True)[0]:
+                    assert all(with_rows)
         assert proved > len(tasks.core)

@@ -30,7 +30,7 @@ class Step {
  public:
   // scalar: cycles since the operation before it. pipes: index of its pipe; kSet and kWait: plus 16
   // times the other pipe of the pair. flag: kSet, kWait: the pair times 8 + id; kLoad: 1 is L0B;
-  // transfers: 1 is remote. size: bytes, or as the kind says.
+  // kIn, kOut: 1 is remote; kIn: plus 2 for L1. size: bytes, or as the kind says.
   Step(uint32_t scalar, StepKind kind, int pipes, int flag, uint64_t size)
       : head_(scalar | uint64_t{static_cast<uint8_t>(kind)} << 32 |
               uint64_t{static_cast<uint8_t>(pipes)} << 40 |

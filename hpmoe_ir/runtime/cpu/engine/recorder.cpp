@@ -48,7 +48,8 @@ void Recorder::ForgetEqualPieces() {
   pieces_.erase(std::unique(pieces_.begin(), pieces_.end()), pieces_.end());
 }
 
-// Makes one piece of equal ones and of those that lie beside or below each other.
+// Makes one piece of equal ones and of those that lie beside each other, and one row of rows
+// without gaps.
 void Recorder::JoinPieces() {
   ForgetEqualPieces();
   size_t count = 0;
