@@ -179,7 +179,7 @@ class AssignQueuesPass(ModulePass):
             if not isinstance(found, DependenceOp):
                 found.detach()
                 made.body.block.add_op(found)
-        made.body.block.add_ops(_event_ops(dependences, buffers_of(made)))
+        made.body.block.add_ops(_event_ops(dependences, families, buffers_of(made)))
         for core in TasksOp.CORES:
             made.body.block.add_op(_deal(core, families, order, slots[core], machine))
         program.parent_block().insert_op_before(made, program)  # pyright: ignore[reportOptionalMemberAccess]
@@ -252,13 +252,14 @@ def _replace_dim(
 
 
 def _event_ops(
-    dependences: Sequence[DependenceOp], buffers: dict[str, BufferOp]
+    dependences: Sequence[DependenceOp], families: Sequence[TasksOp], buffers: dict[str, BufferOp]
 ) -> list[queue.EventOp | queue.SignalOp | queue.WaitOp]:
     """Families of events, shared where dependences count alike, with their users.
 
     Signals of puts that may come a launch early, into a window with two copies, have two counters
     likewise.
     """
+    copies = {f.sym_name.data: _most_copies(f, buffers) for f in families}
     events: list[queue.EventOp] = []
     signals: list[queue.SignalOp] = []
     waits: list[queue.WaitOp] = []
@@ -271,11 +272,9 @@ def _event_ops(
             name = f"{producer}_done" + (f"_{number}" if number else "")
             shared[key] = name
             equal = np.unique(d.thresholds)
-            copies = 1
-            if d.peer is not None:
-                copies = max(buffers[b.root_reference.data].copies.value.data for b in d.buffers)
             counts = equal if equal.size == 1 else d.thresholds
-            events.append(queue.EventOp(name, d.extents, counts, copies=copies))
+            most = 1 if d.peer is None else copies[producer]
+            events.append(queue.EventOp(name, d.extents, counts, copies=most))
             names = [n.data for n in d.producer_dims]
             signals.append(
                 queue.SignalOp(producer, names, name, d.source_exprs, d.peer_expr, d.credit)
@@ -285,6 +284,12 @@ def _event_ops(
             queue.WaitOp(d.consumer.root_reference.data, names, shared[key], d.target_exprs)
         )
     return [*events, *signals, *waits]
+
+
+def _most_copies(family: TasksOp, buffers: dict[str, BufferOp]) -> int:
+    """Copies of the windows that the tasks put rows into, the most that one of them has."""
+    windows = [buffers[r.buffer] for r in family.write_regions if r.peer is not None]
+    return max((w.copies.value.data for w in windows), default=1)
 
 
 def _deal(
