@@ -98,7 +98,7 @@ class _Analysis:
         return ranks_that_differ(dependences, self.ranks)
 
     def _covers_directly(self, d: DependenceOp, other: DependenceOp, rank: int) -> bool:
-        if d.peer_expr != other.peer_expr or (other.credit is not None and d.credit is None):
+        if d.peer_expr != other.peer_expr or not _tells_as_much(other, d):
             return False
         waited = _pairs(self._targets(d, rank), self._targets(other, rank))
         counted = self._producers(d, other, rank)
@@ -108,7 +108,7 @@ class _Analysis:
         self, d: DependenceOp, first: DependenceOp, second: DependenceOp, rank: int
     ) -> bool:
         """Whether `first` then `second` order all that `d` orders, for consumers on `rank`."""
-        if d.peer_expr != first.peer_expr or (first.credit is not None and d.credit is None):
+        if d.peer_expr != first.peer_expr or not _tells_as_much(first, d):
             return False
         if second.credit is not None and second.credit_name != _producer(d):
             return False
@@ -165,6 +165,15 @@ def _pairs(left: IntArray, right: IntArray) -> dict[int, set[int]]:
         for code in np.unique(left * width + right).tolist():
             pairs[code // width].add(code % width)
     return pairs
+
+
+def _tells_as_much(other: DependenceOp, d: DependenceOp) -> bool:
+    """Whether signals of `other` say of their producers what those of `d` do.
+
+    If `other` is credited, they say of a put only that it has moved what it moves, and of the task
+    that gives the credit that it has ended: so `d` has to be credited by the same.
+    """
+    return other.credit is None or other.credit_name == d.credit_name
 
 
 def _same(a: DependenceOp, b: DependenceOp) -> bool:

@@ -308,3 +308,63 @@ tile.program @credited ranks 2 {
 // CHECK-NEXT:   tile.dependence @place () -> @sum (b) on @order
 // CHECK-NEXT:     events () from () to () count 1
 // CHECK-NEXT: }
+
+// -----
+
+// The same puts credited by two tasks: each of them is known to have ended by its own credit alone, so both dependences stay. They stand for the waits for the two tasks.
+tile.program @two_credits ranks 2 {
+  tile.buffer @counts input : !tile.buffer<2x12xi32>
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @status2 output : !tile.buffer<16xi32>
+  tile.buffer @x input : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @y input : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @back window : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @out output : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.tasks @first () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+  tile.tasks @second () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status2[:]
+    scalars (rank, 20)
+  tile.tasks @return (e, s) in (3, 2) on aiv
+    kernel "copy_rows" using @route
+    reads @x[grouped(e, s of 2), :]
+    writes @back on s [sent(rank * 3 + e), :]
+  tile.tasks @sum (b) in (2) on aiv
+    kernel "add_rows" using @route
+    reads @back[:, :], @y[tokens(b of 2), :]
+    writes @out[tokens(b of 2), :]
+  tile.dependence @first () -> @return (e, s) on @route
+    events () from () to () count 1
+  tile.dependence @second () -> @return (e, s) on @route
+    events () from () to () count 1
+  tile.dependence @return (e, s) -> @sum (b) on @back
+    events () from () on s to () count 6
+    credited by @first
+  tile.dependence @return (e, s) -> @sum (b) on @back
+    events () from () on s to () count 6
+    credited by @second
+  tile.dependence @first () -> @sum (b) on @route
+    events () from () to () count 1
+  tile.dependence @second () -> @sum (b) on @route
+    events () from () to () count 1
+}
+
+// CHECK-LABEL: tile.program @two_credits ranks 2 {
+// CHECK:        tile.tasks @sum (b) in (2) on aiv
+// CHECK:        tile.dependence @first () -> @return (e, s) on @route
+// CHECK-NEXT:     events () from () to () count 1
+// CHECK-NEXT:   tile.dependence @second () -> @return (e, s) on @route
+// CHECK-NEXT:     events () from () to () count 1
+// CHECK-NEXT:   tile.dependence @return (e, s) -> @sum (b) on @back
+// CHECK-NEXT:     events () from () on s to () count 6
+// CHECK-NEXT:     credited by @first
+// CHECK-NEXT:   tile.dependence @return (e, s) -> @sum (b) on @back
+// CHECK-NEXT:     events () from () on s to () count 6
+// CHECK-NEXT:     credited by @second
+// CHECK-NEXT: }
