@@ -13,6 +13,9 @@ from hpmoe_ir.machine import Machine
 NEITHER = "both changes"
 """Of `published`: no pauses between polls, tasks on both vector cores of each pair."""
 
+PLAIN = " plain-products=true"
+"""What makes `published` and `serial` run plain matrix kernels."""
+
 
 @dataclass(frozen=True)
 class Options:

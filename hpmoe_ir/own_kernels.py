@@ -20,6 +20,7 @@ from hpmoe_ir.kernels import (
     register_kernel,
 )
 from hpmoe_ir.own_backward_kernels import BACKWARD_KERNELS
+from hpmoe_ir.own_plain_kernels import plain_kernel
 from hpmoe_ir.own_share_kernels import share_kernel
 from hpmoe_ir.route_layout import RouteLayout
 
@@ -254,4 +255,6 @@ def register_all() -> None:
     ):
         register_kernel(kernel)
         if kernel.core == "aic":
-            register_kernel(share_kernel(kernel))
+            shared = share_kernel(kernel)
+            for other in (shared, plain_kernel(kernel), plain_kernel(shared)):
+                register_kernel(other)

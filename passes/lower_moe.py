@@ -79,6 +79,8 @@ class LowerMoePass(ModulePass):
     """`convert-comm-to-tile`: columns of a matrix tile."""
     tile_k: int = 0
     """`convert-comm-to-tile`: depth of a matrix tile."""
+    plain_products: bool = False
+    """`convert-comm-to-tile`: whether matrix kernels have nothing but double buffers."""
     granularity: Granularity = "part"
     """`insert-dependencies`: expert or part."""
     credit: bool = True
@@ -122,6 +124,7 @@ class LowerMoePass(ModulePass):
             tile_m=self.tile_m,
             tile_n=self.tile_n,
             tile_k=self.tile_k,
+            plain_products=self.plain_products,
         )
         yield InsertDependenciesPass(granularity=self.granularity)
         if self.credit:

@@ -141,7 +141,7 @@ def weight_gradient_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
             tiling.fresh("weight_gradient"),
             [("e", route.type.local_experts), *grid],
             "aic",
-            "weight_gradient_share" if shares else "weight_gradient",
+            tiling.partition.matrix_kernel("weight_gradient"),
             [
                 Region(tiling.place(op.lhs), (rows, lhs_cols)),
                 Region(tiling.place(op.rhs), (rows, rhs_cols)),

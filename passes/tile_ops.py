@@ -241,7 +241,7 @@ def matmul_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
                 tiling.fresh("matmul"),
                 experts.grid([*tiling.matrix_grid(route.type), last]),
                 "aic",
-                "grouped_matmul_share" if shares else "grouped_matmul",
+                tiling.partition.matrix_kernel("grouped_matmul"),
                 [
                     experts.region(Region(tiling.place(op.lhs), (rows, WHOLE))),
                     experts.region(Region(tiling.place(op.rhs), weights)),

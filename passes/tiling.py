@@ -25,6 +25,7 @@ from hpmoe_ir.dialects.region import Block, Chunk, GroupedRows, Region, Selector
 from hpmoe_ir.dialects.tile import BufferOp, TasksOp
 from hpmoe_ir.dialects.tile_types import BufferType
 from hpmoe_ir.machine import Machine
+from hpmoe_ir.own_plain_kernels import PLAIN_PREFIX
 from hpmoe_ir.passes.tile_sizes import MatmulTile
 
 
@@ -59,6 +60,13 @@ class Partition:
     last_experts: int = 0
     """Local experts, the last ones, that `return_cols` cuts on the way back, in their last product
     and in the puts after it; 0: all, in the puts alone."""
+    plain_products: bool = False
+    """Whether matrix tasks run the plain kernels."""
+
+    def matrix_kernel(self, name: str) -> str:
+        """The kernel of matrix tasks for `grouped_matmul` or `weight_gradient`."""
+        plain = PLAIN_PREFIX if self.plain_products else ""
+        return f"{plain}{name}_share" if self.matrix_shares else f"{plain}{name}"
 
 
 @dataclass(frozen=True)

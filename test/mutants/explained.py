@@ -19,8 +19,13 @@ class Reason(Enum):
     KERNEL_BARRIER = "each kernel that writes ends with a barrier of all pipes, before any signal"
     FLAG_FOLLOWS = "a flag of the same pipe follows, and waits for all that the pipe was given"
     BOTH_FLAGS = "the loop sets, or waits for, the flags of both slots, now in the other order"
+    ONE_PLACE = "a flag that is set and waited for at once may have any number"
     ONE_SLOT = "one slot with its flags is right too, only slower"
     OWN_LINE = "words beyond the first of a counter's line are nobody's"
+    OTHER_PARTS = (
+        "all tasks of the family take their parts of the tokens by this number, and each waits for "
+        "all rows: they cut the same work otherwise"
+    )
     SAME_VALUE = "what is overwritten has been read, or is overwritten by the same value"
     ONE_FOLD = "there are no more rows than are folded once here, and a barrier follows"
     ONE_PIECE = "the counts of all chunks are one piece here, and a flag to the scalar unit follows"
@@ -42,6 +47,7 @@ BY_NAME: dict[str, Reason] = {
             "hpmoe/place_tokens.h:drop-barrier:0",
             "hpmoe/put_rows.h:drop-barrier:0",
             "hpmoe/rowwise_pipeline.h:drop-barrier:0",
+            "hpmoe/section_pipeline.h:drop-barrier:0",
         ),
         Reason.LOOP_BARRIER,
     ),
@@ -52,7 +58,14 @@ BY_NAME: dict[str, Reason] = {
     "hpmoe/copy_sum.h:wrong-flag:1": Reason.BOTH_FLAGS,
     "hpmoe/rowwise_pipeline.h:wrong-flag:0": Reason.BOTH_FLAGS,
     "hpmoe/matmul_pipeline.h:one-slot:2": Reason.ONE_SLOT,
+    "hpmoe/section_pipeline.h:one-slot:3": Reason.ONE_SLOT,
+    "hpmoe/section_pipeline.h:one-slot:4": Reason.ONE_SLOT,
+    "hpmoe/section_pipeline.h:wrong-flag:11": Reason.ONE_PLACE,
+    **dict.fromkeys(
+        (f"hpmoe/section_pipeline.h:wrong-flag:{i}" for i in range(6)), Reason.BOTH_FLAGS
+    ),
     "hpmoe/counters.h:launch:2": Reason.OWN_LINE,
+    "backward/1/depth-first:size-word:352": Reason.OTHER_PARTS,
     "hpmoe/place_tokens.h:overlap:0": Reason.SAME_VALUE,
     "hpmoe/row_sum.h:drop-barrier:0": Reason.ONE_FOLD,
     "hpmoe/row_sum.h:drop-handover:1": Reason.ONE_PIECE,
@@ -64,7 +77,7 @@ BY_NAME: dict[str, Reason] = {
     "hpmoe/weight_gradient.h:drop-init:0": Reason.NOT_REACHED,
     "hpmoe/weight_gradient.h:drop-init:1": Reason.NOT_REACHED,
 }
-"""Changes of headers, found equivalent by reading them."""
+"""Changes of headers and tables, found equivalent by reading them."""
 
 
 def explain(outcome: Outcome) -> str:

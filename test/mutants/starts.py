@@ -49,11 +49,14 @@ OPTIONS: dict[str, dict[str, object]] = {
     "wide": {},
     "deep": {},
     "many": {"token_chunks": 1},
+    "long": {"gradient_cols": 400, "tile_m": 256, "tile_n": 128, "tile_k": 64},
 }  # fmt: skip
 """Options of `lower-moe`, by a name for the whole: three policies on small tiles with several tasks
 a product; and layers so wide, or with so many tokens, that each kernel has several turns."""
 
-SIZES = {"wide": (32, 2048, 24), "deep": (8192, 16, 24), "many": (32, 16, 4200)}
+SIZES = {
+    "wide": (32, 2048, 24), "deep": (8192, 16, 24), "many": (32, 16, 4200), "long": (400, 16, 1100),
+}  # fmt: skip
 """Hidden size, expert width and tokens of a rank, where they are not small."""
 
 
@@ -119,6 +122,7 @@ WIDE_STARTS = (
     Start("forward", 2, "many"),
     Start("backward", 2, "wide"),
     Start("backward", 2, "deep"),
+    Start("backward", 2, "long"),
 )
 HEADER_STARTS = (*(Start(d, 2, "depth-first") for d in DIRECTIONS), *WIDE_STARTS)
 """What changed headers are run with, the quickest first."""

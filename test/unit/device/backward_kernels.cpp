@@ -78,12 +78,17 @@ __aicore__ inline void RunVector(uint32_t kernel, const Arguments& a) {
 }
 
 // By shares, the last first; 0 is for all blocks at once.
-template <typename T, uint32_t M, uint32_t N, uint32_t K, bool Accumulate, typename Out>
+template <typename T, uint32_t M, uint32_t N, uint32_t K, bool Accumulate, bool Plain = false,
+          typename Out>
 __aicore__ inline void MultiplyShares(const hpmoe::Tile<T>& lhs, const hpmoe::Tile<T>& rhs,
                                       const hpmoe::Tile<Out>& out, uint32_t shares) {
-  if (shares == 0) return hpmoe::WeightGradient<T, M, N, K, Accumulate>(lhs, rhs, out);
-  for (uint32_t first = shares; first-- > 0;) {
-    hpmoe::WeightGradient<T, M, N, K, Accumulate>(lhs, rhs, out, first, shares);
+  const uint32_t step = shares == 0 ? 1 : shares;
+  for (uint32_t first = step; first-- > 0;) {
+    if constexpr (Plain) {
+      hpmoe::PlainWeightGradient<T, M, N, K, Accumulate>(lhs, rhs, out, first, step);
+    } else {
+      hpmoe::WeightGradient<T, M, N, K, Accumulate>(lhs, rhs, out, first, step);
+    }
   }
 }
 
@@ -96,8 +101,14 @@ __aicore__ inline void Multiply(uint32_t blocking, const hpmoe::Tile<T>& lhs,
       return MultiplyShares<T, 128, 256, 64, Accumulate>(lhs, rhs, out, shares);
     case 1:
       return MultiplyShares<T, 128, 128, 128, Accumulate>(lhs, rhs, out, shares);
-    default:
+    case 2:
       return MultiplyShares<T, 16, 16, 16, Accumulate>(lhs, rhs, out, shares);
+    case 3:
+      return MultiplyShares<T, 256, 128, 64, Accumulate>(lhs, rhs, out, shares);
+    case 4:
+      return MultiplyShares<T, 128, 256, 64, Accumulate, true>(lhs, rhs, out, shares);
+    default:
+      return MultiplyShares<T, 16, 16, 16, Accumulate, true>(lhs, rhs, out, shares);
   }
 }
 

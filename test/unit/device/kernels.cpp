@@ -102,12 +102,16 @@ __aicore__ inline void RunVector(uint32_t kernel, const Arguments& a) {
 }
 
 // By shares, the last first; 0 is for all blocks at once.
-template <typename T, uint32_t M, uint32_t N, uint32_t K, bool TransposeRhs>
+template <typename T, uint32_t M, uint32_t N, uint32_t K, bool TransposeRhs, bool Plain = false>
 __aicore__ inline void Multiply(const hpmoe::Tile<T>& lhs, const hpmoe::Tile<T>& rhs,
                                 const hpmoe::Tile<T>& out, uint32_t shares) {
-  if (shares == 0) return hpmoe::GroupedMatmul<T, M, N, K, TransposeRhs>(lhs, rhs, out);
-  for (uint32_t first = shares; first-- > 0;) {
-    hpmoe::GroupedMatmul<T, M, N, K, TransposeRhs>(lhs, rhs, out, first, shares);
+  const uint32_t step = shares == 0 ? 1 : shares;
+  for (uint32_t first = step; first-- > 0;) {
+    if constexpr (Plain) {
+      hpmoe::PlainGroupedMatmul<T, M, N, K, TransposeRhs>(lhs, rhs, out, first, step);
+    } else {
+      hpmoe::GroupedMatmul<T, M, N, K, TransposeRhs>(lhs, rhs, out, first, step);
+    }
   }
 }
 
@@ -122,8 +126,12 @@ __aicore__ inline void RunMatmul(uint32_t blocking, const Arguments& a) {
       return Multiply<T, 128, 256, 64, TransposeRhs>(lhs, rhs, out, a.shares);
     case 1:
       return Multiply<T, 128, 128, 128, TransposeRhs>(lhs, rhs, out, a.shares);
-    default:
+    case 2:
       return Multiply<T, 16, 16, 16, TransposeRhs>(lhs, rhs, out, a.shares);
+    case 3:
+      return Multiply<T, 128, 256, 64, TransposeRhs, true>(lhs, rhs, out, a.shares);
+    default:
+      return Multiply<T, 16, 16, 16, TransposeRhs, true>(lhs, rhs, out, a.shares);
   }
 }
 

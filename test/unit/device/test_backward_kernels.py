@@ -273,13 +273,29 @@ def test_weight_gradient_blocks(backward: Any, rows: int, m: int, n: int):
 
 # The most rows over which blocks are half as wide, and one more.
 @pytest.mark.parametrize("rows", [2040, 2041])
-@pytest.mark.parametrize("kind", [ROUNDED, ADDED], ids=["rounded", "added"])
+@pytest.mark.parametrize("kind", [ROUNDED, FLOATS, ADDED], ids=["rounded", "floats", "added"])
 def test_weight_gradient_of_few_and_of_many_rows(backward: Any, rows: int, kind: int):
     weight_gradient(backward, rows, 144, 528, kind=kind)
 
 
-# 1: two results in L0C and the fullest L0A; 2: single fractals.
-@pytest.mark.parametrize("blocking", [1, 2])
+# Blocks of 256 x 128, half as wide in sections of 256 rows, the last of two chunks or one. Four
+# blocks beside each other and more, with a narrow last one, above each other and smaller.
+@pytest.mark.parametrize("rows", [1021, 1024, 1190, 1281])
+@pytest.mark.parametrize(("m", "n"), [(16, 208), (272, 400)])
+@pytest.mark.parametrize("kind", [FLOATS, ADDED], ids=["floats", "added"])
+def test_weight_gradient_in_sections(backward: Any, rows: int, m: int, n: int, kind: int):
+    weight_gradient(backward, rows, m, n, kind=kind, blocking=3)
+
+
+# In sections only where there are more rows, four blocks beside each other, and floats to add to.
+@pytest.mark.parametrize(("rows", "n", "kind"), [(1020, 400, 1), (1030, 192, 1), (1030, 400, 0)])
+@pytest.mark.parametrize("shares", [0, 1, 2])
+def test_weight_gradient_not_in_sections(backward: Any, rows: int, n: int, kind: int, shares: int):
+    weight_gradient(backward, rows, 32, n, kind=kind, blocking=3, shares=shares)
+
+
+# 1: two results in L0C and the fullest L0A; 2: single fractals; 4 and 5: the plain kernel.
+@pytest.mark.parametrize("blocking", [1, 2, 4, 5])
 @pytest.mark.parametrize("rows", [1, 260, 530])
 @pytest.mark.parametrize("kind", [ROUNDED, ADDED], ids=["rounded", "added"])
 def test_weight_gradient_blockings(backward: Any, blocking: int, rows: int, kind: int):
@@ -297,8 +313,9 @@ def test_weight_gradient_pitches(backward: Any, gaps: tuple[int, int, int], kind
 @pytest.mark.parametrize("shares", [1, 2, 24, 30])
 @pytest.mark.parametrize("rows", [0, 33])
 @pytest.mark.parametrize("kind", [ROUNDED, ADDED], ids=["rounded", "added"])
-def test_weight_gradient_by_shares(backward: Any, rows: int, shares: int, kind: int):
-    weight_gradient(backward, rows, 144, 48, kind=kind, blocking=2, shares=shares)
+@pytest.mark.parametrize("blocking", [2, 5])
+def test_weight_gradient_by_shares(backward: Any, rows: int, shares: int, kind: int, blocking: int):
+    weight_gradient(backward, rows, 144, 48, kind=kind, blocking=blocking, shares=shares)
 
 
 def refused(backward: Any, kernel: str, inputs: list[Any], **scalars: int) -> None:

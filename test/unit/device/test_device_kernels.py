@@ -219,8 +219,9 @@ def test_grouped_matmul(kernels: Any, shape: tuple[int, int, int], dtype: Dtype,
     matmul(kernels, shape, dtype=dtype, transpose=transpose)
 
 
-# 1: two results in L0C and the fullest L0A; 2: single fractals, longest chunks in steps.
-@pytest.mark.parametrize("blocking", [1, 2])
+# 1: two results in L0C and the fullest L0A; 2: single fractals, longest chunks in steps; 3 and 4:
+# the plain kernel, with one result in L0C though 4 has room for more.
+@pytest.mark.parametrize("blocking", [1, 2, 3, 4])
 @pytest.mark.parametrize("shape", [(1, 16, 16), (33, 176, 48), (260, 656, 144)])
 @pytest.mark.parametrize("transpose", [False, True])
 def test_grouped_matmul_blockings(
@@ -239,8 +240,9 @@ def test_grouped_matmul_pitches(kernels: Any, gaps: tuple[int, int, int], transp
 # Blocks of 16 x 16, 11 x 3 of them: fewer, as many and more shares.
 @pytest.mark.parametrize("shares", [1, 2, 24, 33, 40])
 @pytest.mark.parametrize("transpose", [False, True])
-def test_grouped_matmul_by_shares(kernels: Any, shares: int, transpose: bool):
-    matmul(kernels, (171, 80, 48), blocking=2, transpose=transpose, shares=shares)
+@pytest.mark.parametrize("blocking", [2, 4])
+def test_grouped_matmul_by_shares(kernels: Any, shares: int, transpose: bool, blocking: int):
+    matmul(kernels, (171, 80, 48), blocking=blocking, transpose=transpose, shares=shares)
 
 
 # Three and more blocks beside each other, of two rows of blocks: all chunks of the left operand
@@ -248,10 +250,11 @@ def test_grouped_matmul_by_shares(kernels: Any, shares: int, transpose: bool):
 # of 4).
 @pytest.mark.parametrize("shape", [(140, 400, 800), (140, 1808, 560), (130, 2608, 528)])
 @pytest.mark.parametrize("transpose", [False, True])
+@pytest.mark.parametrize("blocking", [0, 3], ids=["kept", "plain"])
 def test_grouped_matmul_keeps_chunks_of_the_left_operand(
-    kernels: Any, shape: tuple[int, int, int], transpose: bool
+    kernels: Any, shape: tuple[int, int, int], transpose: bool, blocking: int
 ):
-    matmul(kernels, shape, transpose=transpose)
+    matmul(kernels, shape, transpose=transpose, blocking=blocking)
 
 
 # Whole blocks, whose halves are stored on their own, beside and below each other and smaller ones:

@@ -210,6 +210,7 @@ bool Out(const GlobalRef& dst, const LocalRef& src, const Blocks& blocks, DType 
       return false;
     }
   }
+  if (core.atomic) Traffic(dst.addr, blocks, blocks.dst_pitch, false);
   Record(core, StepKind::kOut, PIPE_MTE3, Remote(core, dst.addr),
          Traffic(dst.addr, blocks, blocks.dst_pitch, true));
   return IsInteger(type) && !(timing_job.mirror && Remote(core, dst.addr));
@@ -242,6 +243,8 @@ void Fix(const GlobalRef& dst, const FixpipeShape& shape, uint32_t width) {
   if (shape.rows == 0 || shape.columns == 0) return;
   const uint64_t bytes = uint64_t{shape.columns} * width;
   const uint64_t pitch = uint64_t{shape.dst_pitch} * width;
+  // L2 reads what it adds to; the core's own way has the bytes once.
+  if (core.atomic) TheState().recorder.Traffic(dst.addr, shape.rows, bytes, pitch, false);
   Record(core, StepKind::kOut, PIPE_FIX, Remote(core, dst.addr),
          TheState().recorder.Traffic(dst.addr, shape.rows, bytes, pitch, true));
 }

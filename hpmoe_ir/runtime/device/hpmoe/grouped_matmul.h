@@ -48,6 +48,18 @@ struct MatmulOperands {
   }
 };
 
+// GroupedMatmul by a plan.
+template <class Plan, bool TransposeRhs, typename T>
+__aicore__ inline void GroupedMatmulBlocks(const Tile<T>& a, const Tile<T>& w, const Tile<T>& out,
+                                           const Share& share) {
+  using Operands = MatmulOperands<T, Plan, TransposeRhs>;
+  Require(a.rows == out.rows && a.cols == (TransposeRhs ? w.cols : w.rows) &&
+          out.cols == (TransposeRhs ? w.rows : w.cols));
+  Require(a.cols > 0 && a.cols % kFractal == 0 && out.cols % kFractal == 0 && share.step > 0);
+  if (out.rows == 0 || out.cols == 0) return;
+  MatmulPipeline<Plan, Operands>({a, w, out}, out.rows, out.cols, a.cols, share).Run();
+}
+
 // out [rows x n] = a [rows x Kdim] * w [Kdim x n], or * w^T with w [n x Kdim] when TransposeRhs;
 // sums in float, rounded to nearest even on the way out. Kdim and n are multiples of 16; only valid
 // rows are written. M x N is the block of the result in L0C, K the inner step in L0A and L0B.
@@ -55,13 +67,14 @@ struct MatmulOperands {
 template <typename T, uint32_t M, uint32_t N, uint32_t K, bool TransposeRhs>
 __aicore__ inline void GroupedMatmul(const Tile<T>& a, const Tile<T>& w, const Tile<T>& out,
                                      uint32_t first = 0, uint32_t step = 1) {
-  using Plan = MatmulPlan<T, M, N, K>;
-  using Operands = MatmulOperands<T, Plan, TransposeRhs>;
-  Require(a.rows == out.rows && a.cols == (TransposeRhs ? w.cols : w.rows) &&
-          out.cols == (TransposeRhs ? w.rows : w.cols));
-  Require(a.cols > 0 && a.cols % kFractal == 0 && out.cols % kFractal == 0 && step > 0);
-  if (out.rows == 0 || out.cols == 0) return;
-  MatmulPipeline<Plan, Operands>({a, w, out}, out.rows, out.cols, a.cols, {first, step}).Run();
+  GroupedMatmulBlocks<MatmulPlan<T, M, N, K>, TransposeRhs>(a, w, out, {first, step});
+}
+
+// GroupedMatmul with nothing but double buffers, see PlainMatmulPlan.
+template <typename T, uint32_t M, uint32_t N, uint32_t K, bool TransposeRhs>
+__aicore__ inline void PlainGroupedMatmul(const Tile<T>& a, const Tile<T>& w, const Tile<T>& out,
+                                          uint32_t first = 0, uint32_t step = 1) {
+  GroupedMatmulBlocks<PlainMatmulPlan<T, M, N, K>, TransposeRhs>(a, w, out, {first, step});
 }
 
 }  // namespace hpmoe

@@ -39,6 +39,8 @@ struct MatmulPlan {
   static constexpr uint32_t kResults = 2 * kResult <= kL0cBytes ? 2 : 1;
   // Halves of a result's columns that are stored on their own, where L0C holds only one result.
   static constexpr uint32_t kParts = kResults == 1 && N % (2 * kFractal) == 0 ? 2 : 1;
+  // Whether a part of the left operand may stay in L1 from block to block.
+  static constexpr bool kKeeps = true;
 
   using Element = T;
   static __aicore__ inline AscendC::LocalTensor<T> LhsStep(uint32_t slot) {
@@ -50,6 +52,16 @@ struct MatmulPlan {
   static __aicore__ inline AscendC::LocalTensor<float> Result(uint32_t slot) {
     return {AscendC::TPosition::CO1, slot * kResult, M * N};
   }
+};
+
+// The same with nothing but double buffers: one result at a time, stored whole before the next is
+// begun, and nothing in L1 but two chunks. The grouped matmul of the CANN operators is recorded to
+// work so (single L0C, 384 KB of L1 for 128 x 256 blocks).
+template <typename T, uint32_t M, uint32_t N, uint32_t K>
+struct PlainMatmulPlan : MatmulPlan<T, M, N, K> {
+  static constexpr uint32_t kResults = 1;
+  static constexpr uint32_t kParts = 1;
+  static constexpr bool kKeeps = false;
 };
 
 // How a product uses L1: chunks of some steps of the inner dimension, each of both operands twice,

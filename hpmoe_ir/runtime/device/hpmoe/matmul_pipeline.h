@@ -41,7 +41,7 @@ class MatmulPipeline {
                                    uint32_t depth, const Share& share)
       : operands_(operands),
         depth_(depth),
-        l1_(depth, cols > 2 * share.step * Plan::kCols),
+        l1_(depth, Plan::kKeeps && cols > 2 * share.step * Plan::kCols),
         blocks_{rows, cols, Plan::kRows, Plan::kCols},
         share_(share) {}
 

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "hpmoe/matmul_pipeline.h"
+#include "hpmoe/section_pipeline.h"
 
 namespace hpmoe {
 
@@ -43,6 +44,15 @@ struct WeightGradientOperands {
     if constexpr (Accumulate) AscendC::SetAtomicNone();
   }
 
+  // A sum over a section, added to what those before it have left.
+  __aicore__ inline void StoreSection(const AscendC::LocalTensor<float>& result,
+                                      const Blocks::Block& b, bool first) const {
+    if (Accumulate || !first) AscendC::SetAtomicAdd<float>();
+    StoreResult(out.data + static_cast<uint64_t>(b.row) * out.pitch + b.column, result, b.rows,
+                b.cols, out.pitch);
+    if (Accumulate || !first) AscendC::SetAtomicNone();
+  }
+
  private:
   // Rows begin .. begin + depth - 1 of `cols` columns of an operand.
   static __aicore__ inline void Load(const AscendC::LocalTensor<T>& l1, const Tile<T>& operand,
@@ -79,31 +89,73 @@ __aicore__ inline void WeightGradientBlocks(const Tile<T>& lhs, const Tile<T>& r
   MatmulPipeline<Plan, Operands>({lhs, rhs, out}, out.rows, out.cols, lhs.rows, share).Run();
 }
 
+// Of the arguments of WeightGradient, what all ways to compute it need. Returns whether there is
+// anything to do.
+template <typename T, bool Accumulate, typename Out>
+__aicore__ inline bool WeightGradientNeeds(const Tile<T>& lhs, const Tile<T>& rhs,
+                                           const Tile<Out>& out, const Share& share) {
+  static_assert(std::is_same<Out, float>::value || std::is_same<Out, T>::value,
+                "the result is float or of the operands' type");
+  static_assert(!Accumulate || std::is_same<Out, float>::value, "sums over launches are float");
+  Require(lhs.rows == rhs.rows && out.rows == lhs.cols && out.cols == rhs.cols);
+  Require(out.rows % kFractal == 0 && out.cols % kFractal == 0 && share.step > 0);
+  return out.rows > 0 && out.cols > 0 && (!Accumulate || lhs.rows > 0);
+}
+
+// Blocks of a share, each over all rows.
+template <class Plan, bool Accumulate, typename T, typename Out>
+__aicore__ inline void WeightGradientBlocks(const Tile<T>& lhs, const Tile<T>& rhs,
+                                            const Tile<Out>& out, const Share& share) {
+  using Operands = WeightGradientOperands<T, Out, Plan, Accumulate>;
+  MatmulPipeline<Plan, Operands>({lhs, rhs, out}, out.rows, out.cols, lhs.rows, share).Run();
+}
+
+// All blocks, section by section of the rows.
+template <class Plan, bool Accumulate, typename T, typename Out>
+__aicore__ inline void WeightGradientSections(const Tile<T>& lhs, const Tile<T>& rhs,
+                                              const Tile<Out>& out) {
+  using Operands = WeightGradientOperands<T, Out, Plan, Accumulate>;
+  SectionPipeline<Plan, Operands>({lhs, rhs, out}, out.rows, out.cols, lhs.rows).Run();
+}
+
 // out [m x n] = lhs^T * rhs with lhs [rows x m], rhs [rows x n]; out += with Accumulate, which
 // needs floats in out. Sums in float over all rows; m and n are multiples of 16. Without rows, out
 // is written as zeros, or left as it is with Accumulate. M x N is the block of the result in L0C, K
 // the step of rows in L0A and L0B. Blocks first, first + step, .. of out are done, row by row of
 // blocks: by default all.
 //
-// Over few rows a block takes long to store for what it takes to sum up. Where L1 can hold M
-// columns of all rows, and this task has several blocks of these, for which they are then read
-// once, blocks are half as wide: two fit L0C, and one is stored while the other is summed up.
+// Blocks are half as wide where that leaves the matrix unit waiting for less, so that two fit L0C
+// and one is stored while the other is summed up. Over few rows a block takes long to store for
+// what it takes to sum up: where L1 can hold M columns of all rows, and this task has several
+// blocks of these, for which they are then read once. Over many rows, of all blocks and with floats
+// in out: where the columns of a section of the rows are read once for four blocks or more.
 template <typename T, uint32_t M, uint32_t N, uint32_t K, bool Accumulate, typename Out>
 __aicore__ inline void WeightGradient(const Tile<T>& lhs, const Tile<T>& rhs, const Tile<Out>& out,
                                       uint32_t first = 0, uint32_t step = 1) {
-  static_assert(std::is_same<Out, float>::value || std::is_same<Out, T>::value,
-                "the result is float or of the operands' type");
-  static_assert(!Accumulate || std::is_same<Out, float>::value, "sums over launches are float");
-  Require(lhs.rows == rhs.rows && out.rows == lhs.cols && out.cols == rhs.cols);
-  Require(out.rows % kFractal == 0 && out.cols % kFractal == 0 && step > 0);
-  if (out.rows == 0 || out.cols == 0 || (Accumulate && lhs.rows == 0)) return;
-  if constexpr (MatmulPlan<T, M, N, K>::kParts == 2) {
-    if (lhs.rows <= kL1Bytes / (M * sizeof(T)) && out.cols > step * N) {
-      WeightGradientBlocks<T, M, N / 2, K, Accumulate>(lhs, rhs, out, {first, step});
+  using Whole = MatmulPlan<T, M, N, K>;
+  using Narrow = MatmulPlan<T, M, Whole::kParts == 2 ? N / 2 : N, K>;
+  if (!WeightGradientNeeds<T, Accumulate>(lhs, rhs, out, {first, step})) return;
+  const bool few = lhs.rows <= kL1Bytes / (M * sizeof(T));
+  if constexpr (std::is_same<Out, float>::value && Narrow::kResults == 2) {
+    if (!few && first == 0 && step == 1 && out.cols > 3 * Narrow::kCols) {
+      WeightGradientSections<Narrow, Accumulate>(lhs, rhs, out);
       return;
     }
   }
-  WeightGradientBlocks<T, M, N, K, Accumulate>(lhs, rhs, out, {first, step});
+  if (few && out.cols > step * N) {
+    WeightGradientBlocks<Narrow, Accumulate>(lhs, rhs, out, {first, step});
+    return;
+  }
+  WeightGradientBlocks<Whole, Accumulate>(lhs, rhs, out, {first, step});
+}
+
+// WeightGradient with nothing but double buffers, see PlainMatmulPlan.
+template <typename T, uint32_t M, uint32_t N, uint32_t K, bool Accumulate, typename Out>
+__aicore__ inline void PlainWeightGradient(const Tile<T>& lhs, const Tile<T>& rhs,
+                                           const Tile<Out>& out, uint32_t first = 0,
+                                           uint32_t step = 1) {
+  if (!WeightGradientNeeds<T, Accumulate>(lhs, rhs, out, {first, step})) return;
+  WeightGradientBlocks<PlainMatmulPlan<T, M, N, K>, Accumulate>(lhs, rhs, out, {first, step});
 }
 
 }  // namespace hpmoe

@@ -1,0 +1,22 @@
+"""Matrix kernels with nothing but double buffers: what a comparison with other systems needs.
+
+They compute what `grouped_matmul` and `weight_gradient` do, block by block: a result is stored
+whole before the next is begun, and L1 has two chunks of both operands and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hpmoe_ir.kernels import Kernel
+
+PLAIN_PREFIX = "plain_"
+
+
+def plain_kernel(kernel: Kernel) -> Kernel:
+    """The plain one of a matrix kernel of this project, or of its share kernel."""
+    return replace(
+        kernel,
+        name=f"{PLAIN_PREFIX}{kernel.name}",
+        function=kernel.function.replace("::", "::Plain"),
+    )
