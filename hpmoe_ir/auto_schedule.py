@@ -41,7 +41,7 @@ from hpmoe_ir.timing import RankIntegers, ids_of, simulate
 from hpmoe_ir.universe import PASSES
 
 GRADIENT_COLS = 1024
-"""Columns of the narrower tasks of weight gradients."""
+"""Columns of the narrower tasks of the last expert's weight gradients."""
 
 UNTIMED = (DeviceFault, CompileError, ExecutionError)
 """What says that a kernel can't be timed, though others may be."""
@@ -116,11 +116,12 @@ def auto_candidates(layer: Layer) -> list[str]:
     The default, and `overlap` with the numbers that follow from the sizes: source groups so large
     that a part has the rows of a matrix tile, and twice as large; about a seventh or a quarter of
     the columns to a block on the way back; as many experts cut finely at the end as the sums take
-    (`experts_beside_sums`), three quarters of them, or none; weight gradients in wide tasks or,
-    with the backward direction, in narrower ones, which take longer alone but leave more to L2.
-    One vector core is left out of the tokens' parts: it builds the route meanwhile. The last
-    product is three tasks a core behind the first: with fewer it waits, more changes nothing. At
-    last, products and rows of an expert that many cores share, for uneven routing.
+    (`experts_beside_sums`), three quarters of them, or none; with the backward direction,
+    the last expert's weight gradients in wide tasks or in narrower ones, which take longer alone
+    but let the cores end together. One vector core is left out of the tokens' parts: it builds the
+    route meanwhile. The last product is three tasks a core behind the first: with fewer it waits,
+    more changes nothing. At last, products and rows of an expert that many cores share, for uneven
+    routing.
     """
     config, machine = layer.config, layer.machine
     tile = largest_matmul_tile(machine)
@@ -144,7 +145,7 @@ def auto_candidates(layer: Layer) -> list[str]:
     texts = [
         f"lower-moe{{policy=overlap rotate-sources=true behind=3 source-groups={g}{chunks} "
         f"return-cols={cols} last-experts={last}"
-        + (f" gradient-cols={gradient}}}" if gradient else "}")
+        + (f" gradient-cols={gradient} last-gradients=1}}" if gradient else "}")
         for g, cols, last, gradient in cuts
     ]
     # However many rows come: all matrix cores share each expert's product, as many vector cores its

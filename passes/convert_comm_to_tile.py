@@ -104,6 +104,9 @@ class ConvertCommToTilePass(ModulePass):
     gradient_cols: int = 0
     """Columns of a task of a weight gradient, a multiple of 16; 0: as task_cols says. Narrow tasks
     of one expert read the same rows at a time, so that L2 holds what they read again."""
+    last_gradients: int = 0
+    """Last local experts that gradient_cols cuts; 0: all. The last tasks are then short, so that
+    cores end together, and the others are as fast as they can be."""
     tile_m: int = 0
     """Rows of a matrix tile."""
     tile_n: int = 0
@@ -152,6 +155,7 @@ class ConvertCommToTilePass(ModulePass):
             ("matrix_shares", self.matrix_shares, 0, 1 << 20),
             ("task_cols", self.task_cols, 0, 1 << 20),
             ("gradient_cols", self.gradient_cols, 0, 1 << 20),
+            ("last_gradients", self.last_gradients, 0, route.local_experts),
         ):
             if not lowest <= value <= highest:
                 raise PassFailedException(
@@ -170,6 +174,11 @@ class ConvertCommToTilePass(ModulePass):
             raise PassFailedException(
                 f"{self.name}: option last_experts: expected return_cols with it, into which the "
                 "way back of these experts is cut"
+            )
+        if self.last_gradients and not self.gradient_cols:
+            raise PassFailedException(
+                f"{self.name}: option last_gradients: expected gradient_cols with it, into which "
+                "the weight gradients of these experts are cut"
             )
         if self.last_experts and self.matrix_shares:
             raise PassFailedException(
@@ -192,6 +201,7 @@ class ConvertCommToTilePass(ModulePass):
             token_chunks=self.token_chunks or min(machine.aiv_cores, -(-tokens // MIN_TOKENS)),
             task_cols=self.task_cols,
             gradient_cols=self.gradient_cols,
+            last_gradients=self.last_gradients,
             put_rows=self.put_rows,
             return_cols=self.return_cols,
             last_experts=self.last_experts,

@@ -73,6 +73,8 @@ class LowerMoePass(ModulePass):
     """`convert-comm-to-tile`: columns of a matrix task."""
     gradient_cols: int = 0
     """`convert-comm-to-tile`: columns of a task of a weight gradient."""
+    last_gradients: int = 0
+    """`convert-comm-to-tile`: last experts that gradient_cols cuts."""
     tile_m: int = 0
     """`convert-comm-to-tile`: rows of a matrix tile."""
     tile_n: int = 0
@@ -121,6 +123,7 @@ class LowerMoePass(ModulePass):
             token_chunks=self.token_chunks,
             task_cols=self.task_cols,
             gradient_cols=self.gradient_cols,
+            last_gradients=self.last_gradients,
             tile_m=self.tile_m,
             tile_n=self.tile_n,
             tile_k=self.tile_k,

@@ -2,14 +2,13 @@
 
 For policies that compare orders, not for predictions: no pipe of a core is modelled, only which of
 its resources is the busiest, under balanced routing with as many tokens as a rank may bring. Of
-matrix tasks the way into L1 is looked at more closely: it is as busy as the cube.
+matrix tasks blocks are counted as their kernels do them (`matrix_times`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -26,17 +25,14 @@ from hpmoe_ir.dialects.region import (
     chunk_bounds,
     group_bounds,
 )
-from hpmoe_ir.dialects.tile import BufferOp, TasksOp
+from hpmoe_ir.dialects.tile import BufferOp, TasksOp, element_bytes
 from hpmoe_ir.machine import Machine
+from hpmoe_ir.own_plain_kernels import PLAIN_PREFIX
 from hpmoe_ir.passes.annotate_costs import family_cost, region_columns, tasks_of_a_region
+from hpmoe_ir.passes.matrix_times import CUBE_MACS, FloatArray, Product
 from hpmoe_ir.passes.order_policy import Work
+from hpmoe_ir.passes.tile_sizes import ELEMENT_BYTES, MatmulTile
 
-FloatArray: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
-
-CUBE_MACS = 16**3
-"""Multiply-accumulates of a matrix core in a cycle."""
-ELEMENT_BYTES = 2
-"""Operands and results of matrix tasks are of 16 bits."""
 ROUTE_READS = 6
 """Words of the route that a put reads from memory to find its rows."""
 FLOAT_BYTES = 4
@@ -86,38 +82,31 @@ def task_times(family: TasksOp, work: Work) -> TaskTimes:
 
 
 def _matrix_seconds(family: TasksOp, work: Work, rows: FloatArray) -> FloatArray:
-    """Of matrix tasks: the busier of the cube and of the way into L1, and the stores.
-
-    Blocks of the result are loaded and summed up one after the other; a block's store waits for
-    its last product and is not hidden where L0C holds one block only.
-    """
-    rates, cost = work.machine.rates, (family.cost or family_cost(family, work.buffers)).data
-    macs = rows * cost.macs
+    """Of matrix tasks, on cores that have the chip for themselves."""
+    macs = rows * (family.cost or family_cost(family, work.buffers)).data.macs
     options = family.int_options
     if not {"tile_m", "tile_n", "tile_k"} <= options.keys():
-        return macs / (CUBE_MACS * rates.clock_frequency)
+        return macs / (CUBE_MACS * work.machine.rates.clock_frequency)
     written = family.write_regions[0]
     buffer = work.buffers[written.buffer]
     across = region_columns(written, buffer)
-    down = rows if written.rows is not None else _region_rows(written, buffer)
+    gradient = written.rows is None
+    down = np.full_like(rows, _region_rows(written, buffer)) if gradient else rows
     # Tasks that share a result do whole blocks of it.
     shares = tasks_of_a_region(family)
-    depth = macs * shares / np.maximum(down * across, 1)
-    m, n, k = (options[f"tile_{d}"] for d in "mnk")
-    blocks_down, blocks_across = np.ceil(down / m), np.ceil(across / n)
-    loaded = depth * ELEMENT_BYTES * (down * blocks_across + across * blocks_down)
-    chunk = k * _chunk_steps(work.machine.l1_bytes // (2 * ELEMENT_BYTES * k * (m + n)))
-    starts = 2 * np.ceil(depth / chunk) * blocks_down * blocks_across
-    move = loaded / rates.core_bandwidth_gm_to_l1
-    move += starts * rates.dma_gm_to_l1_start / rates.clock_frequency
-    store = ELEMENT_BYTES * down * across / rates.core_bandwidth_l0c_to_gm
-    compute = macs * shares / (CUBE_MACS * rates.clock_frequency)
-    return (np.maximum(compute, move) + store) / shares
-
-
-def _chunk_steps(fit: int) -> int:
-    """Inner steps of a chunk in L1, as in hpmoe/matmul_block.h: a power of two up to 16."""
-    return 1 << min(max(fit, 1).bit_length() - 1, 4)
+    depth = rows if gradient else macs * shares / np.maximum(down * across, 1)
+    assert not isinstance(buffer.content, RouteType)
+    return Product(
+        work.machine,
+        MatmulTile(*(options[f"tile_{d}"] for d in "mnk")),
+        down,
+        across,
+        depth,
+        element_bytes(buffer.content.element_type),
+        shares,
+        plain=family.kernel.data.startswith(PLAIN_PREFIX),
+        gradient=gradient,
+    ).seconds()
 
 
 def _region_rows(region: Region, buffer: BufferOp) -> int:

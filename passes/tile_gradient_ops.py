@@ -21,6 +21,7 @@ from hpmoe_ir.dialects.region import (
     Whole,
 )
 from hpmoe_ir.dialects.tile import TasksOp
+from hpmoe_ir.passes.tile_sizes import even_part
 from hpmoe_ir.passes.tiling import RowwiseTilingTrait, Tiling, route_behind
 
 WHOLE = Whole()
@@ -131,60 +132,55 @@ def weight_gradient_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
             )
     rows = GroupedRows(D0, ZERO, 1)
     shares = tiling.partition.matrix_shares
-    lhs_cols, rhs_cols, grid = _gradient_blocks(tiling, shape)
     if op.accumulator is not None:
         tiling.in_place(op, op.accumulator, op.product)
     else:
         tiling.result(op.product, "weight_gradient")
-    tiling.tasks(
-        TasksOp(
-            tiling.fresh("weight_gradient"),
-            [("e", route.type.local_experts), *grid],
-            "aic",
-            tiling.partition.matrix_kernel("weight_gradient"),
-            [
-                Region(tiling.place(op.lhs), (rows, lhs_cols)),
-                Region(tiling.place(op.rhs), (rows, rhs_cols)),
-            ],
-            [
-                Region(
-                    tiling.place(op.product),
-                    (Point(D0), lhs_cols, rhs_cols),
-                    scatter=shares > 0,
-                )
-            ],
-            {
-                "tile_m": tile.m,
-                "tile_n": tile.n,
-                "tile_k": tile.k,
-                "accumulate": int(op.accumulator is not None),
-            },
-            route.route,
-            [D1, AffineExpr.constant(shares)] if shares else [],
+    for experts in tiling.gradients(route.type):
+        lhs_cols, rhs_cols, grid = _gradient_blocks(tiling, shape, experts.cols)
+        result = (Point(D0), lhs_cols, rhs_cols)
+        tiling.tasks(
+            TasksOp(
+                tiling.fresh("weight_gradient"),
+                [("e", experts.count), *grid],
+                "aic",
+                tiling.partition.matrix_kernel("weight_gradient"),
+                [
+                    experts.region(Region(tiling.place(op.lhs), (rows, lhs_cols))),
+                    experts.region(Region(tiling.place(op.rhs), (rows, rhs_cols))),
+                ],
+                [experts.region(Region(tiling.place(op.product), result, scatter=shares > 0))],
+                {
+                    "tile_m": tile.m,
+                    "tile_n": tile.n,
+                    "tile_k": tile.k,
+                    "accumulate": int(op.accumulator is not None),
+                },
+                route.route,
+                [D1, AffineExpr.constant(shares)] if shares else [],
+            )
         )
-    )
 
 
 def _gradient_blocks(
-    tiling: Tiling, shape: tuple[int, ...]
+    tiling: Tiling, shape: tuple[int, ...], cols: int
 ) -> tuple[Selector, Selector, list[tuple[str, int]]]:
-    """Rows and columns of a task's part of a gradient, and the grid of the parts."""
+    """Rows and columns of a task's part of a gradient, and the grid of the parts.
+
+    A task has `cols` columns; with 0 those that `task_cols` says, or as many tile widths as leave
+    four tasks for each core.
+    """
     shares, tile = tiling.partition.matrix_shares, tiling.partition.matmul
     if shares:
         return WHOLE, WHOLE, [("i", shares)]
-    columns = _columns(tiling, shape)
-    grid = [("m", -(-shape[1] // tile.m)), ("n", -(-shape[2] // columns))]
+    down = -(-shape[1] // tile.m)
+    columns = cols or tiling.partition.task_cols
+    if not columns:
+        tiles = shape[0] * down * -(-shape[2] // tile.n)
+        most = max(1, tiles // (4 * tiling.machine.aic_cores))
+        columns = tile.n * even_part(-(-shape[2] // tile.n), most)
+    grid = [("m", down), ("n", -(-shape[2] // columns))]
     return Block(D1, tile.m), Block(D2, columns), grid
-
-
-def _columns(tiling: Tiling, shape: tuple[int, ...]) -> int:
-    """Columns of a task: given, or as many tile widths as leave four tasks for each core."""
-    given = tiling.partition.gradient_cols or tiling.partition.task_cols
-    if given:
-        return given
-    tile = tiling.partition.matmul
-    tiles = shape[0] * -(-shape[1] // tile.m) * -(-shape[2] // tile.n)
-    return tile.n * max(1, tiles // (4 * tiling.machine.aic_cores))
 
 
 GRADIENT_TILINGS: dict[type[Operation], Callable[..., None]] = {

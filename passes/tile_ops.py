@@ -23,6 +23,7 @@ from hpmoe_ir.dialects.region import (
 from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.dialects.tile_types import BufferType
 from hpmoe_ir.passes.tile_gradient_ops import GRADIENT_TILINGS, weight_gradient_tasks
+from hpmoe_ir.passes.tile_sizes import even_part
 from hpmoe_ir.passes.tiling import (
     ExpertRange,
     HasTilingTrait,
@@ -272,8 +273,9 @@ def _task_cols(tiling: Tiling, local_experts: int, columns: int) -> int:
     """
     width = tiling.partition.matmul.n
     parts = local_experts * tiling.partition.source_groups * tiling.partition.row_chunks
-    tiles = parts * -(-columns // width)
-    return width * max(1, tiles // (4 * tiling.machine.aic_cores))
+    across = -(-columns // width)
+    most = max(1, parts * across // (4 * tiling.machine.aic_cores))
+    return width * even_part(across, most)
 
 
 class SwigluTiling(RowwiseTilingTrait):

@@ -28,6 +28,11 @@ class MatmulTile:
     k: int
 
 
+def even_part(count: int, most: int) -> int:
+    """The size of parts of `count` things, so few as `most` a part allow and as even as can be."""
+    return -(-count // -(-count // most))
+
+
 def largest_matmul_tile(machine: Machine) -> MatmulTile:
     """The tile with most products for its loads that fits L0A, L0B (two buffers each) and L0C.
 

@@ -57,6 +57,8 @@ class Partition:
     matmul: MatmulTile
     gradient_cols: int = 0
     """Columns of a task of a weight gradient; 0: those of `task_cols`, or chosen for each."""
+    last_gradients: int = 0
+    """Local experts, the last ones, whose weight gradients `gradient_cols` cuts; 0: all."""
     last_experts: int = 0
     """Local experts, the last ones, that `return_cols` cuts on the way back, in their last product
     and in the puts after it; 0: all, in the puts alone."""
@@ -76,7 +78,7 @@ class ExpertRange:
     first: int
     count: int
     cols: int
-    """Columns of a task; 0: as many as without `last_experts`."""
+    """Columns of a task; 0: as many as without `last_experts` or `last_gradients`."""
 
     def grid(self, grid: list[tuple[str, int]]) -> list[tuple[str, int]]:
         """A grid whose first coordinate counts all local experts, for these alone."""
@@ -218,6 +220,14 @@ class Tiling:
         last = min(last, local)
         ranges = [ExpertRange(0, local - last, width), ExpertRange(local - last, last, cols)]
         return [r for r in ranges if r.count]
+
+    def gradients(self, route: RouteType) -> list[ExpertRange]:
+        """The local experts by how their weight gradients are cut."""
+        local, last = route.local_experts, self.partition.last_gradients
+        cols = self.partition.gradient_cols
+        if not last or last >= local:
+            return [ExpertRange(0, local, cols)]
+        return [ExpertRange(0, local - last, 0), ExpertRange(local - last, last, cols)]
 
     def return_blocks(
         self, width: int, index: AffineExpr, cols: int = 0
