@@ -102,7 +102,7 @@ class Product:
         rows, columns = self.down / (np.maximum(down, 1) * self.tile.m), self.across / across / cols
         loaded = depth * (lhs_chunks * lhs * rows + rhs_chunks * rhs * columns)
         move = self._move(loaded, lhs_chunks + rhs_chunks)
-        begin = self._move(np.minimum(steps, depth) * (lhs + rhs), np.full_like(chunks, 2))
+        begin = self._move(np.minimum(steps, depth) * float(lhs + rhs), np.full_like(chunks, 2))
         multiply, store = self._multiply(blocks), self._store(self.down * self.across)
         if self.plain:
             return (np.maximum(multiply, move) + store) / self.shares + begin
