@@ -36,8 +36,8 @@ struct SectionL1 {
 // global memory than MatmulPipeline's.
 //
 // Operands are MatmulPipeline's, and store a block's sum over a section:
-//   Store(result, block, first): sums of a section from L0C to global memory, of the first or of a
-//     later one.
+//   StoreSection(result, block, first): sums of a section from L0C to global memory, of the first
+//     section or of a later one.
 template <class Plan, class Operands>
 class SectionPipeline {
  public:
