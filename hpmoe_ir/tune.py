@@ -38,6 +38,7 @@ def option_values(layer: Layer) -> dict[str, list[int | str]]:
         "last_experts": list(range(min(local, max(2, local // 3)) + 1)),
         "task_cols": [0, *(n for n in range(256, width + 1, 256) if width % n == 0)],
         "gradient_cols": [0] if layer.backward is None else [0, 512, 1024, 2048],
+        "last_gradients": [0] if layer.backward is None else [0, 1, 2][: local + 1],
         "put_chunks": [1, 2, 4],
         "token_chunks": [
             n
@@ -109,6 +110,10 @@ def _changed(passes: str, values: dict[str, list[int | str]], rng: random.Random
             changes["return_cols"] = values["return_cols"][-1]
         if changes.get("return_cols") == 0:
             changes["last_experts"] = 0
+        if changes.get("last_gradients") and not lowering.gradient_cols:
+            changes["gradient_cols"] = values["gradient_cols"][-1]
+        if changes.get("gradient_cols") == 0:
+            changes["last_gradients"] = 0
         if "policy" in changes:
             changes["rotate_sources"] = changes["policy"] != "depth-first"
         lowering = replace(lowering, **changes)

@@ -23,12 +23,20 @@ def structures(draw: st.DrawFn) -> Options:
     """Options of `lower-moe` that change the device source, not just the table."""
     tile = draw(st.sampled_from(TILES))
     put_rows = draw(st.sampled_from((0, 0, 0, 4, 16)))
+    shares = draw(st.sampled_from((0, 0, 0, 1, 3)))
+    return_cols = draw(st.sampled_from((0, 0, 16, 48)))
+    gradient_cols = 0 if shares else draw(st.sampled_from((0, 0, 16, 48)))
     return {
         "row_chunks": draw(st.sampled_from((1, 1, 2, 3))),
         "put_chunks": 1 if put_rows else draw(st.sampled_from((1, 1, 2, 3))),
         "put_rows": put_rows,
         "vector_rows": draw(st.sampled_from((0, 0, 0, 8, 32))),
-        "matrix_shares": draw(st.sampled_from((0, 0, 0, 1, 3))),
+        "matrix_shares": shares,
+        "return_cols": return_cols,
+        "last_experts": draw(st.integers(0, 1)) if return_cols and not shares else 0,
+        "gradient_cols": gradient_cols,
+        "last_gradients": draw(st.integers(0, 1)) if gradient_cols else 0,
+        "plain_products": draw(st.sampled_from((False, False, True))),
         "tile_m": tile[0],
         "tile_n": tile[1],
         "tile_k": tile[2],
