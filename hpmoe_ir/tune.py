@@ -38,7 +38,7 @@ def option_values(layer: Layer) -> dict[str, list[int | str]]:
         "last_experts": list(range(min(local, max(2, local // 3)) + 1)),
         "task_cols": [0, *(n for n in range(256, width + 1, 256) if width % n == 0)],
         "gradient_cols": [0] if layer.backward is None else [0, 512, 1024, 2048],
-        "last_gradients": [0] if layer.backward is None else [0, 1, 2][: local + 1],
+        "last_gradients": [n for n in range(3) if n <= (0 if layer.backward is None else local)],
         "put_chunks": [1, 2, 4],
         "token_chunks": [
             n
