@@ -1,7 +1,7 @@
-"""Matrix kernels with nothing but double buffers: what a comparison with other systems needs.
+"""Matrix kernels that use a core as CANN's grouped matmul does: to compare other systems' orders.
 
-They compute what `grouped_matmul` and `weight_gradient` do, block by block: a result is stored
-whole before the next is begun, and L1 has two chunks of both operands and nothing else.
+They compute what `grouped_matmul` and `weight_gradient` do, block by block: L1 has two chunks of
+both operands and nothing that stays, and a block of a gradient is stored before the next is begun.
 """
 
 from __future__ import annotations

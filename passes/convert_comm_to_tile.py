@@ -54,8 +54,8 @@ class ConvertCommToTilePass(ModulePass):
     there are: there are then as many parts as the most rows that can come need, and those beyond
     the rows that do come are empty. With `matrix_shares=n`, n tasks share each product of an expert
     and group: task i does tiles i, i + n and so on of it, however many rows there are. With
-    `plain-products=true` matrix tasks run kernels that use L1 and L0C for double buffers alone
-    (`plain_grouped_matmul`), which is slower, as other systems' do.
+    `plain-products=true` matrix tasks run kernels that use L1 for double buffers alone, and L0C as
+    CANN's grouped matmul does (`plain_grouped_matmul`), as other systems' do.
 
     Needs a module at the `comm` level whose activations are bf16 or f16. Promises that tasks of one
     family write different parts, and that families are in an order in which they may be run one
@@ -114,7 +114,7 @@ class ConvertCommToTilePass(ModulePass):
     tile_k: int = 0
     """Depth of a matrix tile."""
     plain_products: bool = False
-    """Whether matrix tasks run kernels with nothing but double buffers."""
+    """Whether matrix tasks run kernels that use a core as CANN's grouped matmul does."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         require_level(op, "comm", self.name)

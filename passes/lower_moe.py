@@ -82,7 +82,7 @@ class LowerMoePass(ModulePass):
     tile_k: int = 0
     """`convert-comm-to-tile`: depth of a matrix tile."""
     plain_products: bool = False
-    """`convert-comm-to-tile`: whether matrix kernels have nothing but double buffers."""
+    """`convert-comm-to-tile`: whether matrix kernels are plain."""
     granularity: Granularity = "part"
     """`insert-dependencies`: expert or part."""
     credit: bool = True

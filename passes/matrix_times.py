@@ -41,7 +41,7 @@ class Product:
     shares: int = 1
     """Tasks that share it, block by block."""
     plain: bool = False
-    """Whether nothing stays in L1, and a result is stored before the next is begun."""
+    """Whether nothing stays in L1; of a gradient a block is then stored before the next begins."""
     gradient: bool = False
     """Whether it is a weight gradient, of which blocks can be narrow and rows go in sections."""
 
@@ -104,7 +104,7 @@ class Product:
         move = self._move(loaded, lhs_chunks + rhs_chunks)
         begin = self._move(np.minimum(steps, depth) * float(lhs + rhs), np.full_like(chunks, 2))
         multiply, store = self._multiply(blocks), self._store(self.down * self.across)
-        if self.plain:
+        if self.plain and self.gradient:
             return (np.maximum(multiply, move) + store) / self.shares + begin
         pieces = blocks
         if self._results(cols) == 1:

@@ -294,7 +294,8 @@ def test_weight_gradient_not_in_sections(backward: Any, rows: int, n: int, kind:
     weight_gradient(backward, rows, 32, n, kind=kind, blocking=3, shares=shares)
 
 
-# 1: two results in L0C and the fullest L0A; 2: single fractals; 4 and 5: the plain kernel.
+# 1: two results in L0C and the fullest L0A; 2: single fractals; 4 and 5: the plain kernel, with one
+# result in L0C though 5 has room for more.
 @pytest.mark.parametrize("blocking", [1, 2, 4, 5])
 @pytest.mark.parametrize("rows", [1, 260, 530])
 @pytest.mark.parametrize("kind", [ROUNDED, ADDED], ids=["rounded", "added"])

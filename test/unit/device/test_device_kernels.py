@@ -220,7 +220,7 @@ def test_grouped_matmul(kernels: Any, shape: tuple[int, int, int], dtype: Dtype,
 
 
 # 1: two results in L0C and the fullest L0A; 2: single fractals, longest chunks in steps; 3 and 4:
-# the plain kernel, with one result in L0C though 4 has room for more.
+# the plain kernel.
 @pytest.mark.parametrize("blocking", [1, 2, 3, 4])
 @pytest.mark.parametrize("shape", [(1, 16, 16), (33, 176, 48), (260, 656, 144)])
 @pytest.mark.parametrize("transpose", [False, True])

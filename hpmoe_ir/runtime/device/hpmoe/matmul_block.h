@@ -54,14 +54,17 @@ struct MatmulPlan {
   }
 };
 
-// The same with nothing but double buffers: one result at a time, stored whole before the next is
-// begun, and nothing in L1 but two chunks. The grouped matmul of the CANN operators is recorded to
-// work so (single L0C, 384 KB of L1 for 128 x 256 blocks).
+// The same with nothing in L1 but two chunks.
 template <typename T, uint32_t M, uint32_t N, uint32_t K>
 struct PlainMatmulPlan : MatmulPlan<T, M, N, K> {
+  static constexpr bool kKeeps = false;
+};
+
+// And with one result at a time, stored whole before the next is begun.
+template <typename T, uint32_t M, uint32_t N, uint32_t K>
+struct SingleMatmulPlan : PlainMatmulPlan<T, M, N, K> {
   static constexpr uint32_t kResults = 1;
   static constexpr uint32_t kParts = 1;
-  static constexpr bool kKeeps = false;
 };
 
 // How a product uses L1: chunks of some steps of the inner dimension, each of both operands twice,

@@ -149,13 +149,15 @@ __aicore__ inline void WeightGradient(const Tile<T>& lhs, const Tile<T>& rhs, co
   WeightGradientBlocks<Whole, Accumulate>(lhs, rhs, out, {first, step});
 }
 
-// WeightGradient with nothing but double buffers, see PlainMatmulPlan.
+// WeightGradient with nothing in L1 but double buffers, and one result in L0C that is stored before
+// the next is begun: the grouped matmul operator of CANN has no unit flags where the left operand
+// is transposed.
 template <typename T, uint32_t M, uint32_t N, uint32_t K, bool Accumulate, typename Out>
 __aicore__ inline void PlainWeightGradient(const Tile<T>& lhs, const Tile<T>& rhs,
                                            const Tile<Out>& out, uint32_t first = 0,
                                            uint32_t step = 1) {
   if (!WeightGradientNeeds<T, Accumulate>(lhs, rhs, out, {first, step})) return;
-  WeightGradientBlocks<PlainMatmulPlan<T, M, N, K>, Accumulate>(lhs, rhs, out, {first, step});
+  WeightGradientBlocks<SingleMatmulPlan<T, M, N, K>, Accumulate>(lhs, rhs, out, {first, step});
 }
 
 }  // namespace hpmoe
