@@ -292,6 +292,10 @@ class _GraphReader:
             return None
         primitive = self.primitives.get(type.removeprefix("REF::"))
         kind = type if primitive is None else self.text(primitive.op_type, "a primitive")
+        if not kind.strip():
+            raise self.refuse(
+                f"node '{_short(result)}': expected the name of its operation, found '{kind}'"
+            )
         operands = tuple(self.value(self.text(name, "an operand")) for name in node.input)
         match kind:
             case "Load" | "Depend":

@@ -183,6 +183,15 @@ def test_control_flow_is_refused():
     )
 
 
+@pytest.mark.parametrize("kind", ["", " "])
+def test_a_node_without_the_name_of_its_operation_is_refused(kind: str):
+    with pytest.raises(InputError) as e:
+        parse_mindir(model(node(kind, "g:n:1", "g:x")), "f.mindir")
+    assert str(e.value) == (
+        f"f.mindir: error: node 'n:1': expected the name of its operation, found '{kind}'"
+    )
+
+
 def test_items_of_what_is_no_tuple_are_refused():
     def first(a: Any, t: Any) -> None:
         a.type, a.s = t.STRING, b"one"
