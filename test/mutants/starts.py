@@ -52,7 +52,8 @@ OPTIONS: dict[str, dict[str, object]] = {
     "long": {"gradient_cols": 400, "tile_m": 256, "tile_n": 128, "tile_k": 64},
 }  # fmt: skip
 """Options of `lower-moe`, by a name for the whole: three policies on small tiles with several tasks
-a product; and layers so wide, or with so many tokens, that each kernel has several turns."""
+a product; and layers so wide, or with so many tokens, that each kernel has several turns, `long`
+with weight gradients over so many rows that these go in sections."""
 
 SIZES = {
     "wide": (32, 2048, 24), "deep": (8192, 16, 24), "many": (32, 16, 4200), "long": (400, 16, 1100),

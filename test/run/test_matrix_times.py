@@ -30,11 +30,17 @@ CUTS: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.mark.parametrize("rows", [512, 1024, 8192])
+# The last: no whole blocks in any direction.
+@pytest.mark.parametrize(
+    ("rows", "hidden", "width"),
+    [*((rows, 7168, 2048) for rows in (512, 1024, 8192)), (3000, 6960, 2000)],
+)
 @pytest.mark.parametrize("cut", CUTS)
-def test_matrix_tasks_last_as_long_as_policies_think(rows: int, cut: str):
+def test_matrix_tasks_last_as_long_as_policies_think(rows: int, hidden: int, width: int, cut: str):
     machine = load_machine("ascend-a3")
-    config = preset_layer("deepseek-v3").with_sizes(ranks=1, experts=2, top_k=1, tokens=2 * rows)
+    config = preset_layer("deepseek-v3").with_sizes(
+        ranks=1, experts=2, top_k=1, tokens=2 * rows, hidden=hidden, width=width
+    )
     lowering = LowerMoePass(**CUTS[cut])  # pyright: ignore[reportArgumentType]
     compiled = compile_module(
         make_context(), layer_module(config), lowering, backward=DeriveBackwardPass()

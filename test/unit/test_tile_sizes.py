@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hpmoe_ir.machine import Machine, load_machine, machine_names
 from hpmoe_ir.passes.tile_sizes import (
     MatmulTile,
     TileSizeError,
     check_matmul_tile,
+    even_part,
     largest_matmul_tile,
 )
 
@@ -77,3 +80,21 @@ def test_what_does_not_fit_is_named(tile: MatmulTile, machine: Machine, message:
     with pytest.raises(TileSizeError) as error:
         check_matmul_tile(tile, machine)
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("count", "most", "part"),
+    [(1, 1, 1), (28, 9, 7), (28, 7, 7), (28, 8, 7), (9, 8, 5), (3, 8, 3), (5, 1, 1)],
+)
+def test_parts_are_even(count: int, most: int, part: int):
+    assert even_part(count, most) == part
+
+
+@given(st.integers(1, 500), st.integers(1, 500))
+def test_parts_are_as_few_as_allowed_and_none_is_shorter(count: int, most: int):
+    """Parts of one thing less would be more of them."""
+    part = even_part(count, most)
+    parts = -(-count // part)
+    assert part <= most
+    assert parts == -(-count // most)
+    assert part == 1 or -(-count // (part - 1)) > parts

@@ -101,6 +101,23 @@ __aicore__ inline void Multiply(uint32_t count) {
   PipeBarrier<PIPE_ALL>();
 }
 
+// Stores pieces by MTE3 or by the fixpipe, or adds them to what is there.
+__aicore__ inline void Store(GM_ADDR out, uint32_t pieces, uint32_t first, bool add) {
+  const LocalTensor<float> result(TPosition::CO1, 0, kBytes / 4);
+  FixpipeParamsV220 params;
+  params.nSize = params.mSize = params.srcStride = params.dstStride = 128;
+  if (add) SetAtomicAdd<float>();
+  for (uint32_t i = first; i < first + pieces; ++i) {
+    if ASCEND_IS_AIC {
+      Fixpipe<float, float, CFG_ROW_MAJOR>(Data(out, i), result, params);
+    } else {
+      DataCopy(Data(out, i), Slab(0), kBytes / 4);
+    }
+  }
+  if (add) SetAtomicNone();
+  PipeBarrier<PIPE_ALL>();
+}
+
 extern "C" __global__ __mix__(1, 2) __aicore__
     void clocks(GM_ADDR in, GM_ADDR out, GM_ADDR windows, uint32_t which, uint32_t count) {
   InitSocState();
@@ -108,6 +125,7 @@ extern "C" __global__ __mix__(1, 2) __aicore__
   PrintTimeStamp(index);
   if ASCEND_IS_AIC {
     if (which == 5) Multiply(count);
+    if (which == 10 || which == 11) Store(out, count, 0, which == 11);
   }
   if ASCEND_IS_AIV {
     if (which == 0 && index == 0) LoadOneByOne(in, count);
@@ -126,6 +144,7 @@ extern "C" __global__ __mix__(1, 2) __aicore__
       PrintTimeStamp(100);
       LoadOneByOne(in, count);
     }
+    if ((which == 10 || which == 11) && index == 0) Store(out, count, count, which == 11);
     if (which == 9 && index == 0) {
       LoadPanel(in, count, 0, 2);
       PrintTimeStamp(100);

@@ -129,6 +129,18 @@ def test_of_a_matrix_l2_holds_the_columns_that_were_read(clocks: Any):
     assert totals["hbm_bytes"][0] == 4 * panel
 
 
+def test_what_is_added_to_is_read_and_written_by_l2(clocks: Any):
+    """The core's own ways have the bytes once; what is written whole is not fetched before."""
+    count = 8
+    (_, stored), (_, added) = (run(clocks, which, count) for which in (10, 11))
+    assert stored["l2_bytes"][0] == 2 * count * BYTES
+    assert added["l2_bytes"][0] == 4 * count * BYTES
+    assert added["hbm_bytes"][0] - stored["hbm_bytes"][0] == 2 * count * BYTES
+    for pipe in ("aiv_mte3", "aic_fix"):
+        assert stored[pipe][0] > 0
+        assert added[pipe][0] == pytest.approx(stored[pipe][0])
+
+
 def test_a_poll_sees_a_signal_at_its_next_look(clocks: Any):
     """The waiting core looks once in a read's latency; what it sees it knows a latency later."""
     tasks, _ = run(clocks, 3, 5)

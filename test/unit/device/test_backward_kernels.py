@@ -21,9 +21,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
-from hpmoe_ir.dtypes import Dtype, from_bits, to_bits
+from hpmoe_ir.dtypes import Dtype, from_bits, round_to, to_bits
 from hpmoe_ir.runtime.device_fault import DeviceFault
 from hpmoe_ir.tolerance import FLOAT32, FUNCTION_ERROR
 
@@ -221,10 +222,10 @@ def weight_gradient(
     blocking: int = 0,
     gaps: tuple[int, int, int] = (0, 0, 0),
     shares: int = 0,
-) -> None:
+) -> npt.NDArray[np.float32]:
     """Runs and checks out [m x n] (+)= lhs^T rhs; gaps: elements between the rows of each.
 
-    With shares, each call does every shares-th block.
+    With shares, each call does every shares-th block. Returns what was found.
     """
     lhs, rhs = backward.values((rows, m), dtype, m), backward.values((rows, n), dtype, n + 1)
     pitch = n + gaps[2]
@@ -254,7 +255,26 @@ def weight_gradient(
     )[-1]
     expected = before + lhs.T @ rhs
     error = rows * FLOAT32 * (np.abs(lhs).T @ np.abs(rhs))
-    backward.check(backward.rows_of(raw, m, n, pitch, result), expected, error, result)
+    got: npt.NDArray[np.float32] = backward.rows_of(raw, m, n, pitch, result)
+    backward.check(got, expected, error, result)
+    return got
+
+
+def in_order(backward: Any, rows: int, m: int, n: int, kind: int, section: int) -> Any:
+    """What weight_gradient finds, to the bit, where it adds up sums of `section` rows each."""
+    lhs, rhs = (
+        backward.values(shape, "bf16", seed).astype(np.float32)
+        for shape, seed in (((rows, m), m), ((rows, n), n + 1))
+    )
+    total = np.zeros((m, n), np.float32)
+    if kind == ADDED:
+        total += backward.values((m, n), "f32", 7, 100.0).astype(np.float32)
+    for begin in range(0, rows, section):
+        part = np.zeros((m, n), np.float32)
+        for row in range(begin, min(begin + section, rows)):
+            part += lhs[row, :, None] * rhs[row]
+        total += part
+    return round_to(total, "bf16") if kind == ROUNDED else total
 
 
 # Chunks of 256 rows, steps of 64: below, at and above each, with tails of rows that are NaN in L1.
@@ -284,14 +304,24 @@ def test_weight_gradient_of_few_and_of_many_rows(backward: Any, rows: int, kind:
 @pytest.mark.parametrize(("m", "n"), [(16, 208), (272, 400)])
 @pytest.mark.parametrize("kind", [FLOATS, ADDED], ids=["floats", "added"])
 def test_weight_gradient_in_sections(backward: Any, rows: int, m: int, n: int, kind: int):
-    weight_gradient(backward, rows, m, n, kind=kind, blocking=3)
+    got = weight_gradient(backward, rows, m, n, kind=kind, blocking=3)
+    np.testing.assert_array_equal(got, in_order(backward, rows, m, n, kind, 256))
 
 
-# In sections only where there are more rows, four blocks beside each other, and floats to add to.
-@pytest.mark.parametrize(("rows", "n", "kind"), [(1020, 400, 1), (1030, 192, 1), (1030, 400, 0)])
-@pytest.mark.parametrize("shares", [0, 1, 2])
+# In sections only where there are more rows, four blocks beside each other, floats to add to, and
+# all blocks to do.
+@pytest.mark.parametrize(
+    ("rows", "n", "kind", "shares"),
+    [
+        *((1020, 400, FLOATS, shares) for shares in (0, 1, 2)),
+        *((1030, 192, FLOATS, shares) for shares in (0, 1, 2)),
+        *((1030, 400, ROUNDED, shares) for shares in (0, 1, 2)),
+        *((1030, 400, kind, 2) for kind in (FLOATS, ADDED)),
+    ],
+)
 def test_weight_gradient_not_in_sections(backward: Any, rows: int, n: int, kind: int, shares: int):
-    weight_gradient(backward, rows, 32, n, kind=kind, blocking=3, shares=shares)
+    got = weight_gradient(backward, rows, 32, n, kind=kind, blocking=3, shares=shares)
+    np.testing.assert_array_equal(got, in_order(backward, rows, 32, n, kind, rows))
 
 
 # 1: two results in L0C and the fullest L0A; 2: single fractals; 4 and 5: the plain kernel, with one
