@@ -1,7 +1,9 @@
 """How long matrix tasks take, roughly: what their kernels load, multiply and store.
 
 The counts are those of `GroupedMatmul` and `WeightGradient` (docs/tile-kernels.md): blocks of the
-result one after the other, of whose operands a part may stay in L1.
+result one after the other, of whose operands a part may stay in L1. They are good to some percent
+for models' sizes and the machine's largest tile; where tasks have a few fractals to multiply, the
+starts of everything take longer than they count.
 """
 
 from __future__ import annotations

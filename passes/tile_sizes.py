@@ -29,7 +29,7 @@ class MatmulTile:
 
 
 def even_part(count: int, most: int) -> int:
-    """The size of parts of `count` things, so few as `most` a part allow and as even as can be."""
+    """The size of parts of `count` things: as few parts as `most` things a part allow, and even."""
     return -(-count // -(-count // most))
 
 

@@ -78,7 +78,7 @@ class ExpertRange:
     first: int
     count: int
     cols: int
-    """Columns of a task; 0: as many as without `last_experts` or `last_gradients`."""
+    """Columns of a task; 0: as `task_cols` says, or chosen."""
 
     def grid(self, grid: list[tuple[str, int]]) -> list[tuple[str, int]]:
         """A grid whose first coordinate counts all local experts, for these alone."""

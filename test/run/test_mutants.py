@@ -15,7 +15,7 @@ from mutants.mutant import Watcher
 from mutants.page import PAGE, WITHOUT_RESULTS, page_text
 from mutants.record import Record, read_record, to_record
 from mutants.starts import STARTS, Start, compile_start, program_op
-from mutants.suite import Work, judge_work, right_code
+from mutants.suite import Work, all_work, judge_work, right_code
 
 from hpmoe_ir.passes.verify_queues import verify_queues
 
@@ -51,6 +51,8 @@ def test_record_has_all_kinds(record: list[Record]) -> None:
     assert kinds["task table"] == set(map(kind_name, TABLE_KINDS))
     starts = {r.id.split(":")[0] for r in record if r.layer == "queue IR"}
     assert starts == {s.name for s in STARTS}
+    headers = {r.id.split(":")[0] for r in record if r.layer == "device headers"}
+    assert headers == {w.name for w in all_work() if w.layer == "device headers"}
 
 
 def test_nothing_that_misbehaves_goes_unnoticed(record: list[Record]) -> None:

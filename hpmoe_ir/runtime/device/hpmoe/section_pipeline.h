@@ -15,7 +15,6 @@ struct SectionL1 {
   static constexpr uint32_t kMostSteps =
       kL1Bytes / (2 * (kChunks * Plan::kLhsStep + Plan::kRhsStep));
   static_assert(kMostSteps >= 1, "L1 holds two sections");
-  static constexpr uint32_t kMostDepth = kChunks * kMostSteps * Plan::kStep;
 
   using Operand = AscendC::LocalTensor<typename Plan::Element>;
   static __aicore__ inline Operand Lhs(uint32_t section, uint32_t chunk) {

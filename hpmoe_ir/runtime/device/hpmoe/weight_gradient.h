@@ -80,15 +80,6 @@ struct WeightGradientOperands {
   }
 };
 
-// All blocks of a share, with blocks of M x N.
-template <typename T, uint32_t M, uint32_t N, uint32_t K, bool Accumulate, typename Out>
-__aicore__ inline void WeightGradientBlocks(const Tile<T>& lhs, const Tile<T>& rhs,
-                                            const Tile<Out>& out, const Share& share) {
-  using Plan = MatmulPlan<T, M, N, K>;
-  using Operands = WeightGradientOperands<T, Out, Plan, Accumulate>;
-  MatmulPipeline<Plan, Operands>({lhs, rhs, out}, out.rows, out.cols, lhs.rows, share).Run();
-}
-
 // Of the arguments of WeightGradient, what all ways to compute it need. Returns whether there is
 // anything to do.
 template <typename T, bool Accumulate, typename Out>
