@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from auto_sections import gain, products
 from case_tables import compared, ratio, table_lines
-from section import LINKS, NEITHER, PLAIN, Options, Section, link_rates, skewed_cases, wait_options
+from section import LINKS, NEITHER, Options, Section, link_rates, skewed_cases, wait_options
 from timed_cases import Case, Result
 
 from hpmoe_ir.machine import SIZES
@@ -35,7 +35,6 @@ def calibration(options: Options) -> Section:
             assert shares is not None
             parts = (shares.communication, shares.vector, shares.matrix, shares.between)
             versions = [of(replace(case, without=taken)) for taken in variants.values()]
-            better = [of(replace(each, without=(PLAIN,))) for each in (case, case.serial)]
             lines.append(
                 [
                     str(case.ranks),
@@ -43,22 +42,16 @@ def calibration(options: Options) -> Section:
                     *(f"{part / serial.time_us * 100:.1f}%" for part in parts),
                     f"{versions[0].time_us:.1f}",
                     *(ratio(version, serial) for version in versions),
-                    ratio(*better),
                 ]
             )
         head = ["ranks", "serial us", "communication", "vector", "matrix", "launches"]
         changes = [f"speed-up, {name}" for name in variants if name]
-        changes.append("speed-up, our kernels in both")
         yield from table_lines([*head, "published us", "speed-up", *changes], lines)
 
     cases = [
         c
         for case in rows
-        for c in (
-            case.serial,
-            *(replace(case, without=taken) for taken in variants.values()),
-            *(replace(each, without=(PLAIN,)) for each in (case, case.serial)),
-        )
+        for c in (case.serial, *(replace(case, without=taken) for taken in variants.values()))
     ]
     text = (
         "Forward, balanced routing, one rank that stands for all. Shares are of the time of "
@@ -67,8 +60,7 @@ def calibration(options: Options) -> Section:
         "communication are those that put rows or counts into other ranks' memory, vector and "
         "matrix the others by their cores, launches is the time between operators. Speed-up is "
         "the time of `serial` over that of `published`: as it is, with cores that look as often "
-        "as they can, with tasks on both vector cores of each pair, and with both changes; at "
-        "last that of both schedules with this project's matrix kernels instead of plain ones."
+        "as they can, with tasks on both vector cores of each pair, and with both changes."
     )
     return Section("Calibration", text, cases, table)
 

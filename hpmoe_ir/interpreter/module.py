@@ -12,7 +12,7 @@ from xdsl.interpreters.func import FuncFunctions
 from xdsl.utils.exceptions import InterpretationError
 from xdsl.utils.hints import isa
 
-from hpmoe_ir.diagnostics import InputError
+from hpmoe_ir.diagnostics import InputError, one_line
 from hpmoe_ir.dialects.placement import AnyTensor
 from hpmoe_ir.extensions import INSTALLED, INTERPRETERS, described, extensions, load
 from hpmoe_ir.interpreter.comm import CommFunctions
@@ -57,6 +57,12 @@ def run_module(
     interpreter = Interpreter(module)
     for functions in (FuncFunctions(), MoeFunctions(), CommFunctions(ranks)):
         interpreter.register_implementations(functions)
+    _register_extensions(interpreter)
+    return list(interpreter.call_op(op, tuple(values)))
+
+
+def _register_extensions(interpreter: Interpreter) -> None:
+    """Raises InputError for what is no interpreter."""
     for point in extensions(INTERPRETERS).values():
         functions = load(point)
         if not (isclass(functions) and issubclass(functions, InterpreterFunctions)):
@@ -64,8 +70,13 @@ def run_module(
                 f"{described(point)}: expected a class of InterpreterFunctions, found {functions}",
                 INSTALLED,
             )
-        interpreter.register_implementations(functions())
-    return list(interpreter.call_op(op, tuple(values)))
+        try:
+            interpreter.register_implementations(functions())
+        except Exception as e:  # the code of another package: it may raise anything
+            raise InputError(
+                f"{described(point)}: can't register it: {type(e).__name__}: {one_line(str(e))}",
+                INSTALLED,
+            ) from e
 
 
 def _find(module: ModuleOp, name: str | None) -> FuncOp:
