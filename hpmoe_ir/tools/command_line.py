@@ -1,10 +1,26 @@
-"""The command line that stands for options as argparse has read them."""
+"""Words of a command line, as argparse takes them and as it has read them."""
 
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 from collections.abc import Sequence
+
+from hpmoe_ir.diagnostics import InputError
+
+NO_VALUE = re.compile(r"(--[^=]+=|-[^-]=?)--")
+"""An option with `--` as its value: argparse takes that out and leaves an empty list."""
+
+
+def refuse_no_values(words: Sequence[str]) -> None:
+    """Raises InputError for an option whose value is `--`."""
+    for word in words:
+        if word == "--":
+            return
+        found = NO_VALUE.fullmatch(word)
+        if found:
+            raise InputError(f"argument {found[1].rstrip('=')}: expected a value, found '--'")
 
 
 def command_line(actions: Sequence[argparse.Action], args: argparse.Namespace) -> str:

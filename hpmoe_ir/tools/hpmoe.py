@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from hpmoe_ir.diagnostics import InputError, one_line
+from hpmoe_ir.tools.command_line import refuse_no_values
 
 
 class _Parser(argparse.ArgumentParser):
@@ -35,6 +36,7 @@ def main(args: Sequence[str] | None = None) -> None:
     """Entry point; exits with status 1 after a message where a command fails."""
     words = list(sys.argv[1:] if args is None else args)
     try:
+        refuse_no_values(words)
         options = _parser().parse_args(words)
         status: int = options.run(options)
         sys.exit(status)

@@ -28,6 +28,7 @@ from hpmoe_ir.extensions import extension_universe
 from hpmoe_ir.output import write_file
 from hpmoe_ir.source import parse_module
 from hpmoe_ir.specs import find, parse_many, parse_one
+from hpmoe_ir.tools.command_line import refuse_no_values
 from hpmoe_ir.universe import PASSES, TARGETS
 
 SEPARATOR = b"// -----"
@@ -189,6 +190,7 @@ def main(args: Sequence[str] | None = None) -> None:
     """Entry point; exits with status 1 after a message for input that can't be used."""
     words = list(sys.argv[1:] if args is None else args)
     try:
+        refuse_no_values(words)
         HpmoeOptMain(words).run()
     except InputError as error:
         print(error, file=sys.stderr)
