@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     StringAttr,
 )
-from xdsl.ir import Attribute, Operation, TypeAttribute
+from xdsl.ir import Attribute, Block, Operation, TypeAttribute
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
@@ -152,6 +152,15 @@ class LocatingParser(Parser):
                 IntAttr(start - self._line_starts[line - 1] + 1),
             )
         return op
+
+    def _parse_block(self) -> Block:
+        # xDSL forgets where a block is that was named before it was defined, and then fails at the
+        # second definition.
+        name = self._current_token.text[1:]
+        known = self.blocks.get(name)
+        if known and known[1] is None and name not in self.forward_block_references:
+            self.raise_error(f"re-declaration of block '{name}'")
+        return super()._parse_block()
 
     def parse_optional_type(self) -> TypeAttribute | None:
         start = self.pos

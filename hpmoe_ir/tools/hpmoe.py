@@ -14,7 +14,7 @@ from hpmoe_ir.tools.command_line import refuse_no_values
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         # Status 1 and one line, as for any other bad input; argparse has status 2 and its usage.
-        raise InputError(message)
+        raise InputError(one_line(message))
 
 
 def _parser() -> argparse.ArgumentParser:

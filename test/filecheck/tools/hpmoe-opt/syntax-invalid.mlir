@@ -63,5 +63,16 @@ abc
 
 // -----
 
+// A block that is named before it is defined, and defined twice.
+// CHECK-NEXT: syntax-invalid.mlir:[[# @LINE + 4]]:3: error: re-declaration of block 'next'
+func.func @f() {
+  "cf.br"()[^next] : () -> ()
+^next:
+  ^next:
+  func.return
+}
+
+// -----
+
 "test.op"() : () -> !comm.window
 // CHECK-NEXT: syntax-invalid.mlir:[[# @LINE + 1]]:1: error: '<' expected
