@@ -18,7 +18,7 @@ from functools import cached_property
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from hpmoe_ir.bounds import CUBE_MACS, Bounds, bounds
+from hpmoe_ir.bounds import Bounds, bounds
 from hpmoe_ir.compiler import Compiled, CompiledKernel, PassError, Progress, compile_module
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.execution import ExecutionError, build_program
@@ -30,7 +30,7 @@ from hpmoe_ir.mirrored import simulate_mirrored
 from hpmoe_ir.passes.convert_comm_to_tile import MIN_TOKENS
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.passes.tile_sizes import ELEMENT_BYTES, largest_matmul_tile
+from hpmoe_ir.passes.tile_sizes import CUBE_MACS, ELEMENT_BYTES, largest_matmul_tile
 from hpmoe_ir.passes.verify_queues import VerifyQueuesPass
 from hpmoe_ir.routing import IdArray, RoutingError, generate_routing, parse_routing
 from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing

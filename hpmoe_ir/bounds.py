@@ -14,11 +14,9 @@ from hpmoe_ir.dialects.tile import BufferOp, TasksOp, buffer_type, element_bytes
 from hpmoe_ir.execution import ExecutionError
 from hpmoe_ir.lowering.program import LoweredProgram
 from hpmoe_ir.passes.dependence import flat_events
+from hpmoe_ir.passes.tile_sizes import CUBE_MACS
 from hpmoe_ir.runtime.task_records import Records
 from hpmoe_ir.timing import RankIntegers, Timeline, ids_of
-
-CUBE_MACS = 16 * 16 * 16
-"""Multiply-accumulates of 16-bit operands that a matrix core does in a cycle."""
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,16 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hpmoe_ir.machine import Machine
-from hpmoe_ir.passes.tile_sizes import ACCUMULATOR_BYTES, BUFFERS, CUBE, ELEMENT_BYTES, MatmulTile
+from hpmoe_ir.passes.tile_sizes import (
+    ACCUMULATOR_BYTES,
+    BUFFERS,
+    CUBE_MACS,
+    ELEMENT_BYTES,
+    MatmulTile,
+)
 
 FloatArray: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
-CUBE_MACS = CUBE**3
-"""Multiply-accumulates of a matrix core in a cycle."""
 MOST_STEPS = 16
 """Steps of a chunk in L1 at most, as in hpmoe/matmul_block.h."""
 SECTION_CHUNKS = 4

@@ -29,9 +29,9 @@ from hpmoe_ir.dialects.tile import BufferOp, TasksOp, element_bytes
 from hpmoe_ir.machine import Machine
 from hpmoe_ir.own_plain_kernels import PLAIN_PREFIX
 from hpmoe_ir.passes.annotate_costs import family_cost, region_columns, tasks_of_a_region
-from hpmoe_ir.passes.matrix_times import CUBE_MACS, FloatArray, Product
+from hpmoe_ir.passes.matrix_times import FloatArray, Product
 from hpmoe_ir.passes.order_policy import Work
-from hpmoe_ir.passes.tile_sizes import ELEMENT_BYTES, MatmulTile
+from hpmoe_ir.passes.tile_sizes import CUBE_MACS, ELEMENT_BYTES, MatmulTile
 
 ROUTE_READS = 6
 """Words of the route that a put reads from memory to find its rows."""

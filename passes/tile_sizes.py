@@ -9,6 +9,9 @@ from hpmoe_ir.machine import Machine
 CUBE = 16
 """Rows, columns and depth of the matrix unit's block."""
 
+CUBE_MACS = CUBE**3
+"""Multiply-accumulates of 16-bit operands that a matrix core does in a cycle."""
+
 ELEMENT_BYTES = 2
 ACCUMULATOR_BYTES = 4
 BUFFERS = 2

@@ -24,7 +24,7 @@ class Reason(Enum):
     OWN_LINE = "words beyond the first of a counter's line are nobody's"
     OTHER_PARTS = (
         "all tasks of the family take their parts of the tokens by this number, and each waits for "
-        "all rows: they cut the same work otherwise"
+        "all rows, which go only once all tokens are placed: they cut the same work otherwise"
     )
     SAME_VALUE = "what is overwritten has been read, or is overwritten by the same value"
     ONE_FOLD = "there are no more rows than are folded once here, and a barrier follows"

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hpmoe_ir.bounds import CUBE_MACS, bounds, parts_of_peak, routed_rows
+from hpmoe_ir.bounds import bounds, parts_of_peak, routed_rows
 from hpmoe_ir.compiler import CompiledKernel, compile_module
 from hpmoe_ir.directions import forward_values
 from hpmoe_ir.execution import ExecutionError, build_program, run_program
@@ -20,6 +20,7 @@ from hpmoe_ir.lowering.task_table import HEADER
 from hpmoe_ir.machine_rates import RATE_NAMES
 from hpmoe_ir.mirrored import simulate_mirrored
 from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.passes.tile_sizes import CUBE_MACS
 from hpmoe_ir.routing import generate_routing, parse_routing
 from hpmoe_ir.run_levels import rank_inputs
 from hpmoe_ir.runtime.device_fault import DeviceFault
