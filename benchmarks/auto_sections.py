@@ -10,7 +10,7 @@ from section import LINKS, NEITHER, PLAIN, Options, Section, link_rates, skewed_
 from timed_cases import Case, Result
 
 from hpmoe_ir.frontends.presets import preset_layer
-from hpmoe_ir.schedules import AUTO_SCHEDULE
+from hpmoe_ir.schedule.named import AUTO_SCHEDULE
 
 
 def gain(options: Options) -> Section:

@@ -42,11 +42,11 @@ class Measured:
 def measure(lowering: LowerMoePass, tokens: int, direction: str) -> Measured:
     """Compiles once and writes all files, in this process."""
     start = time.perf_counter()
-    from hpmoe_ir.compiler import compile_module, write_compiled
+    from hpmoe_ir.driver.compiler import compile_module, write_compiled
+    from hpmoe_ir.driver.source import make_context
     from hpmoe_ir.frontends.build_layer import layer_module
     from hpmoe_ir.frontends.presets import preset_layer
     from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-    from hpmoe_ir.source import make_context
 
     backward = DeriveBackwardPass() if direction == "both" else None
     module = layer_module(preset_layer("deepseek-v3", ranks=RANKS, tokens=tokens))

@@ -10,7 +10,7 @@ from case_tables import compared, ratio, table_lines
 from section import LINKS, NEITHER, Options, Section, link_rates, skewed_cases, wait_options
 from timed_cases import Case, Result
 
-from hpmoe_ir.machine import SIZES
+from hpmoe_ir.machines.machine import SIZES
 
 POLLS = "without poll pauses"
 BOTH_CORES = "both vector cores"

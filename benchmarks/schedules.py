@@ -22,11 +22,11 @@ from section import Options, Section
 from timed_cases import SEED, Case, Runs, source_digest
 
 from hpmoe_ir.diagnostics import InputError
-from hpmoe_ir.execution import ExecutionError
-from hpmoe_ir.layer import LayerConfig, LayerError
-from hpmoe_ir.machine import MachineError
+from hpmoe_ir.layer.config import LayerConfig, LayerError
+from hpmoe_ir.machines.machine import MachineError
+from hpmoe_ir.run.execution import ExecutionError
 from hpmoe_ir.runtime.device_fault import DeviceFault
-from hpmoe_ir.schedules import DEFAULT_MACHINE, SCHEDULE_NAMES
+from hpmoe_ir.schedule.named import DEFAULT_MACHINE, SCHEDULE_NAMES
 from hpmoe_ir.tools.layer_options import several
 from hpmoe_ir.tools.progress import Progress
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from case_tables import Table
 from timed_cases import Case
 
-from hpmoe_ir.machine import Machine
+from hpmoe_ir.machines.machine import Machine
 
 NEITHER = "both changes"
 """Of `published`: no pauses between polls, tasks on both vector cores of each pair."""

@@ -14,26 +14,26 @@ from pathlib import Path
 import numpy as np
 
 import hpmoe_ir
-from hpmoe_ir.auto_schedule import Layer, auto_candidates, choose
-from hpmoe_ir.bounds import parts_of_peak
-from hpmoe_ir.compiler import CompiledKernel, PassError, compile_module
 from hpmoe_ir.dialects.queue import POINT_BITS
-from hpmoe_ir.execution import ExecutionError, build_program
+from hpmoe_ir.driver.compiler import CompiledKernel, PassError, compile_module
+from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
-from hpmoe_ir.layer import LayerConfig
-from hpmoe_ir.machine import Machine, load_machine
-from hpmoe_ir.mirrored import simulate_mirrored
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.layer.routing import RoutingError, generate_routing, parse_routing, received_rows
+from hpmoe_ir.layer.values import launch_seed
+from hpmoe_ir.machines.machine import Machine, load_machine
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.routing import RoutingError, generate_routing, parse_routing, received_rows
-from hpmoe_ir.schedules import AUTO_SCHEDULE, schedule_passes
-from hpmoe_ir.serial_stages import serial_stages
-from hpmoe_ir.simulation import Configuration, Simulation
-from hpmoe_ir.source import make_context
-from hpmoe_ir.timing import RankIntegers, Stages, Timeline, ids_of, simulate
+from hpmoe_ir.run.execution import ExecutionError, build_program
+from hpmoe_ir.schedule.auto import Layer, auto_candidates, choose
+from hpmoe_ir.schedule.named import AUTO_SCHEDULE, schedule_passes
+from hpmoe_ir.timing.bounds import parts_of_peak
+from hpmoe_ir.timing.mirrored import simulate_mirrored
+from hpmoe_ir.timing.serial_stages import serial_stages
+from hpmoe_ir.timing.simulation import Configuration, Simulation
+from hpmoe_ir.timing.timed_run import RankIntegers, Stages, Timeline, ids_of, simulate
+from hpmoe_ir.timing.usage import Utilisation
 from hpmoe_ir.tools.layer_options import named_passes
-from hpmoe_ir.usage import Utilisation
-from hpmoe_ir.values import launch_seed
 
 SEED = 0
 
@@ -45,7 +45,7 @@ class Case:
     preset: str
     ranks: int
     schedule: str
-    """A name of `hpmoe_ir.schedules`."""
+    """A name of `hpmoe_ir.schedule.named`."""
     direction: str = "forward"
     routing: str = "balanced"
     without: tuple[str, ...] = ()

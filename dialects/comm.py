@@ -62,7 +62,7 @@ from xdsl.traits import MemoryAllocEffect, MemoryReadEffect, MemoryWriteEffect, 
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
-from hpmoe_ir.dialects.moe_checks import (
+from hpmoe_ir.dialects.moe.checks import (
     check_gate,
     check_rows,
     check_type,

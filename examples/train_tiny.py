@@ -23,19 +23,19 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from train_tiny_report import changed, picture, table
 
-from hpmoe_ir.compiler import Compiled, compile_module
-from hpmoe_ir.directions import OUTPUT, backward_values, forward_values
+from hpmoe_ir.driver.compiler import Compiled, compile_module
+from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.dtypes import Dtype, FloatArray, RawArray, to_bits
-from hpmoe_ir.execution import build_program
 from hpmoe_ir.frontends.build_layer import layer_module
-from hpmoe_ir.layer import LayerConfig
-from hpmoe_ir.oracle import mindspore_environment
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.layer.routing import RankRouting
+from hpmoe_ir.layer.values import LayerValues
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.routing import RankRouting
-from hpmoe_ir.run_levels import run_level
-from hpmoe_ir.source import make_context
-from hpmoe_ir.values import LayerValues
+from hpmoe_ir.run.directions import OUTPUT, backward_values, forward_values
+from hpmoe_ir.run.execution import build_program
+from hpmoe_ir.run.levels import run_level
+from hpmoe_ir.run.oracle import mindspore_environment
 
 Ids: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
 Weights: TypeAlias = dict[str, FloatArray]

@@ -2,7 +2,7 @@
 
 | group | name | object |
 | --- | --- | --- |
-| `hpmoe_ir.kernels` | of the kernel | a `hpmoe_ir.kernels.Kernel` |
+| `hpmoe_ir.kernels` | of the kernel | a `hpmoe_ir.kernels.kernel.Kernel` |
 | `hpmoe_ir.interpreters` | any | an `InterpreterFunctions` class, for the moe and comm levels |
 | `xdsl.universe` | any | a `Universe` with dialects, passes and targets |
 

@@ -13,7 +13,7 @@ from xdsl.utils.target import Target
 from hpmoe_ir.dialects.queue import SignalOp
 from hpmoe_ir.dialects.region import GroupedRows, Region, SentRows, TokenRows
 from hpmoe_ir.dialects.tile import TasksOp, buffer_type, route_type
-from hpmoe_ir.kernels import Kernel, TileOperand
+from hpmoe_ir.kernels.kernel import Kernel, TileOperand
 from hpmoe_ir.lowering.cpp_names import check_cpp_name
 from hpmoe_ir.lowering.cpp_text import wrapped
 from hpmoe_ir.lowering.credits import credit_function, credit_name, credited_signals

@@ -19,8 +19,8 @@ from hpmoe_ir.dialects.queue import (
     waits_of,
 )
 from hpmoe_ir.dialects.tile import BufferOp, TasksOp, buffer_bytes, buffers_of, families_of
-from hpmoe_ir.machine import Machine, load_machine
-from hpmoe_ir.passes.level import level_of
+from hpmoe_ir.machines.machine import Machine, load_machine
+from hpmoe_ir.passes.analysis.level import level_of
 
 
 class LoweringError(DiagnosticException):

@@ -24,10 +24,10 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from hpmoe_ir.binary_target import BinaryTarget
 from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK, OrderOp
 from hpmoe_ir.lowering.ascendc import program_sizes
+from hpmoe_ir.lowering.binary_target import BinaryTarget
 from hpmoe_ir.lowering.program import LoweredProgram, LoweringError, lowered_program
 
 MAGIC = 0x544D5048

@@ -11,7 +11,7 @@ from xdsl.passes import ModulePass
 from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.queue import ProgramOp, events_of
 from hpmoe_ir.dialects.tile import buffer_bytes, buffers_of
-from hpmoe_ir.passes.level import programs_at
+from hpmoe_ir.passes.analysis.level import programs_at
 
 
 @dataclass(frozen=True)

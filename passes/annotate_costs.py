@@ -13,9 +13,9 @@ from hpmoe_ir.dialects.index import dims_used
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.region import Block, Region, Whole, region_exprs
 from hpmoe_ir.dialects.tile import BufferOp, ProgramOp, TasksOp, buffers_of, families_of
-from hpmoe_ir.dialects.tile_types import CostAttr
-from hpmoe_ir.kernels import Cost
-from hpmoe_ir.passes.level import programs_at
+from hpmoe_ir.dialects.tile.types import CostAttr
+from hpmoe_ir.kernels.kernel import Cost
+from hpmoe_ir.passes.analysis.level import programs_at
 
 
 @dataclass(frozen=True)

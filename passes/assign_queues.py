@@ -25,12 +25,12 @@ from hpmoe_ir.dialects.tile import (
     buffers_of,
     families_of,
 )
-from hpmoe_ir.dialects.tile_types import IndexAttr, RegionAttr
-from hpmoe_ir.machine import Machine, MachineError, load_machine
-from hpmoe_ir.passes.known_policies import POLICIES
-from hpmoe_ir.passes.level import programs_at
-from hpmoe_ir.passes.order_arrival import source_group_dim
-from hpmoe_ir.passes.order_policy import Order, Work, first_violation
+from hpmoe_ir.dialects.tile.types import IndexAttr, RegionAttr
+from hpmoe_ir.machines.machine import Machine, MachineError, load_machine
+from hpmoe_ir.passes.analysis.level import programs_at
+from hpmoe_ir.passes.policies.arrival import source_group_dim
+from hpmoe_ir.passes.policies.policy import Order, Work, first_violation
+from hpmoe_ir.passes.policies.registry import POLICIES
 
 
 @dataclass(frozen=True)

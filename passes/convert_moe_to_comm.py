@@ -18,8 +18,8 @@ from xdsl.pattern_rewriter import (
 )
 
 from hpmoe_ir.dialects import comm, moe
-from hpmoe_ir.dialects.moe_checks import rows_like
-from hpmoe_ir.passes.level import require_level
+from hpmoe_ir.dialects.moe.checks import rows_like
+from hpmoe_ir.passes.analysis.level import require_level
 
 
 @dataclass

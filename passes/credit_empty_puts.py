@@ -8,7 +8,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
 from xdsl.passes import ModulePass
 
-from hpmoe_ir.dialects.credit import CreditError, credited_puts, gives_credit, route_of
 from hpmoe_ir.dialects.tile import (
     BufferOp,
     DependenceOp,
@@ -17,7 +16,8 @@ from hpmoe_ir.dialects.tile import (
     buffers_of,
     families_of,
 )
-from hpmoe_ir.passes.level import programs_at
+from hpmoe_ir.dialects.tile.credit import CreditError, credited_puts, gives_credit, route_of
+from hpmoe_ir.passes.analysis.level import programs_at
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from xdsl.utils.exceptions import PassFailedException
 
 from hpmoe_ir.diagnostics import nearest, refuse
 from hpmoe_ir.dialects import moe
-from hpmoe_ir.passes.backward_function import BACKWARD, SAVED, BackwardFunction
-from hpmoe_ir.passes.level import require_level
-from hpmoe_ir.passes.reverse_sweep import differentiate
+from hpmoe_ir.passes.analysis.level import require_level
+from hpmoe_ir.passes.gradient.backward_function import BACKWARD, SAVED, BackwardFunction
+from hpmoe_ir.passes.gradient.reverse_sweep import differentiate
 
 RECOMPUTABLE = ("swiglu", "up", "dispatch")
 """What can be computed again rather than saved, by the names that the option takes."""

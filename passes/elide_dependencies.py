@@ -14,8 +14,8 @@ from xdsl.passes import ModulePass
 
 from hpmoe_ir.dialects.index import IntArray, evaluate_index
 from hpmoe_ir.dialects.tile import DependenceOp, ProgramOp, TasksOp, families_of
-from hpmoe_ir.passes.dependence import flat_events, ranks_that_differ
-from hpmoe_ir.passes.level import programs_at
+from hpmoe_ir.passes.analysis.dependence import flat_events, ranks_that_differ
+from hpmoe_ir.passes.analysis.level import programs_at
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,10 @@ from hpmoe_ir.dialects.queue import (
     signals_of,
     waits_of,
 )
-from hpmoe_ir.dialects.queue_task import CoreOp, EventUse, TaskOp
+from hpmoe_ir.dialects.queue.task import CoreOp, EventUse, TaskOp
 from hpmoe_ir.dialects.tile import TasksOp, families_of
-from hpmoe_ir.passes.dependence import flat_events
-from hpmoe_ir.passes.level import programs_at
+from hpmoe_ir.passes.analysis.dependence import flat_events
+from hpmoe_ir.passes.analysis.level import programs_at
 
 
 @dataclass(frozen=True)

@@ -21,16 +21,16 @@ from hpmoe_ir.dialects.tile import (
     buffers_of,
     families_of,
 )
-from hpmoe_ir.passes.dependence import (
+from hpmoe_ir.passes.analysis.dependence import (
     DependenceError,
     EventMap,
     Granularity,
     Shape,
     events_between,
 )
-from hpmoe_ir.passes.level import programs_at
-from hpmoe_ir.passes.task_numbers import TaskNumbers, number_tasks
-from hpmoe_ir.passes.task_uses import Use, conflicts, meeting, uses_of
+from hpmoe_ir.passes.analysis.level import programs_at
+from hpmoe_ir.passes.analysis.task_numbers import TaskNumbers, number_tasks
+from hpmoe_ir.passes.analysis.task_uses import Use, conflicts, meeting, uses_of
 
 
 @dataclass(frozen=True)

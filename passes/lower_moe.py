@@ -11,11 +11,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from hpmoe_ir.passes.allocate_events import AllocateEventsPass
+from hpmoe_ir.passes.analysis.dependence import Granularity
 from hpmoe_ir.passes.assign_queues import AssignQueuesPass
 from hpmoe_ir.passes.convert_comm_to_tile import ConvertCommToTilePass
 from hpmoe_ir.passes.convert_moe_to_comm import ConvertMoeToCommPass
 from hpmoe_ir.passes.credit_empty_puts import CreditEmptyPutsPass
-from hpmoe_ir.passes.dependence import Granularity
 from hpmoe_ir.passes.elide_dependencies import ElideDependenciesPass
 from hpmoe_ir.passes.insert_dependencies import InsertDependenciesPass
 from hpmoe_ir.passes.plan_memory import PlanMemoryPass

@@ -18,7 +18,7 @@ from hpmoe_ir.dialects.tile import (
     buffers_of,
     families_of,
 )
-from hpmoe_ir.passes.level import programs_at
+from hpmoe_ir.passes.analysis.level import programs_at
 
 ALIGNMENT = 512
 """Bytes. DMA is quickest from addresses that are multiples of 512 (Ascend C performance notes)."""

@@ -10,7 +10,7 @@ from xdsl.passes import ModulePass
 
 from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.queue import WAIT_OPTIONS, ProgramOp
-from hpmoe_ir.passes.level import programs_at
+from hpmoe_ir.passes.analysis.level import programs_at
 
 
 @dataclass(frozen=True)

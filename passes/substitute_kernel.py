@@ -10,8 +10,9 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from hpmoe_ir.dialects.tile import TasksOp
-from hpmoe_ir.kernels import Kernel, KernelError, find_kernel
-from hpmoe_ir.passes.level import level_of, require_level
+from hpmoe_ir.kernels.kernel import Kernel, KernelError
+from hpmoe_ir.kernels.registry import find_kernel
+from hpmoe_ir.passes.analysis.level import level_of, require_level
 
 
 @dataclass(frozen=True)

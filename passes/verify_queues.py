@@ -12,14 +12,14 @@ from xdsl.passes import ModulePass
 from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.queue import ProgramOp, orders_of
 from hpmoe_ir.dialects.tile import TasksOp, families_of
-from hpmoe_ir.passes.level import programs_at
-from hpmoe_ir.passes.queue_coverage import check_written
-from hpmoe_ir.passes.queue_layout import check_layout, check_thresholds
-from hpmoe_ir.passes.queue_order_proof import OrderProof
-from hpmoe_ir.passes.queue_races import check_launches, check_order
-from hpmoe_ir.passes.queue_run import QueueRun, run_queues, waiting_cycle
-from hpmoe_ir.passes.queue_tasks import queue_tasks
-from hpmoe_ir.passes.task_uses import uses_of
+from hpmoe_ir.passes.analysis.level import programs_at
+from hpmoe_ir.passes.analysis.task_uses import uses_of
+from hpmoe_ir.passes.proof.coverage import check_written
+from hpmoe_ir.passes.proof.layout import check_layout, check_thresholds
+from hpmoe_ir.passes.proof.order import OrderProof
+from hpmoe_ir.passes.proof.races import check_launches, check_order
+from hpmoe_ir.passes.proof.run import QueueRun, run_queues, waiting_cycle
+from hpmoe_ir.passes.proof.tasks import queue_tasks
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from hpmoe_ir.frontends.build_layer import FUNCTION
-from hpmoe_ir.routing import RankRouting, write_routing
+from hpmoe_ir.layer.routing import RankRouting, write_routing
 from hpmoe_ir.tools.hpmoe import main
 
 PRESET = ["--preset", "deepseek-v3-tiny"]

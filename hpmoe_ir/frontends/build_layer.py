@@ -15,7 +15,7 @@ from hpmoe_ir.dialects.moe import (
     SwiGLUOp,
 )
 from hpmoe_ir.dtypes import Dtype
-from hpmoe_ir.layer import LayerConfig
+from hpmoe_ir.layer.config import LayerConfig
 
 ELEMENTS: dict[Dtype, Attribute] = {"bf16": bf16, "f16": f16, "f32": f32, "f64": f64}
 

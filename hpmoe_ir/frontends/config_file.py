@@ -16,7 +16,7 @@ import yaml
 from hpmoe_ir.diagnostics import InputError, one_line
 from hpmoe_ir.dtypes import Dtype
 from hpmoe_ir.frontends.presets import PRESETS, Preset
-from hpmoe_ir.layer import LayerConfig
+from hpmoe_ir.layer.config import LayerConfig
 
 Fields: TypeAlias = Mapping[str, object]
 

@@ -17,7 +17,7 @@ from hpmoe_ir.diagnostics import InputError, one_line
 from hpmoe_ir.dtypes import Dtype
 from hpmoe_ir.frontends.mindir import Graph, parse_mindir
 from hpmoe_ir.frontends.mindspore_graph import ImportedLayer, import_graph, mindir_layer
-from hpmoe_ir.oracle import mindspore_environment
+from hpmoe_ir.run.oracle import mindspore_environment
 
 EXPORTER = Path(__file__).with_name("mindspore_exporter.py")
 

@@ -17,7 +17,7 @@ from hpmoe_ir.frontends.expert_part import (
 )
 from hpmoe_ir.frontends.mindir import Graph, GraphOp, Ref, read_mindir, refs_in
 from hpmoe_ir.frontends.raise_moe import Placed, place
-from hpmoe_ir.layer import LayerConfig, LayerError
+from hpmoe_ir.layer.config import LayerConfig, LayerError
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hpmoe_ir.diagnostics import InputError, nearest
 from hpmoe_ir.dtypes import Dtype
-from hpmoe_ir.layer import LayerConfig
+from hpmoe_ir.layer.config import LayerConfig
 
 TINY = "-tiny"
 TINY_RANKS = 4

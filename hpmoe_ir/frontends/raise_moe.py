@@ -30,8 +30,8 @@ from hpmoe_ir.frontends.stand_in import (
 )
 from hpmoe_ir.frontends.stand_in_args import Args
 from hpmoe_ir.frontends.stand_in_experts import COLLECTIVES, EXPERT_OPS
-from hpmoe_ir.layer import LayerConfig
-from hpmoe_ir.routing import generate_routing, parse_routing
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.layer.routing import generate_routing, parse_routing
 
 MOST_PAIRS = 1 << 27
 """A routing is drawn with a number for each token of each rank and each expert."""

@@ -28,8 +28,8 @@ from hpmoe_ir.dialects.region import (
 )
 from hpmoe_ir.dialects.tile import BufferOp, TasksOp, buffer_type, route_type
 from hpmoe_ir.interpreter.values import Array, fresh, rounded
-from hpmoe_ir.kernels import TileView
-from hpmoe_ir.route_layout import STATUS_OK, RouteLayout
+from hpmoe_ir.kernels.kernel import TileView
+from hpmoe_ir.kernels.route_layout import STATUS_OK, RouteLayout
 
 _EMPTY = (0, 0)
 
@@ -225,7 +225,7 @@ class TaskMemory:
     def arrives_empty(self, receiver: int) -> bool:
         """Whether the task's put to a rank has no rows, as that rank knows it from its own route.
 
-        The put must be one that can be credited (`dialects/credit.py`).
+        The put must be one that can be credited (`dialects/tile/credit.py`).
         """
         family = self.family
         rows = next(r.rows for r in family.write_regions if r.rows is not None)

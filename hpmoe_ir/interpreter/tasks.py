@@ -21,7 +21,7 @@ from hpmoe_ir.dialects.tile import DependenceOp, buffer_bytes, buffers_of, famil
 from hpmoe_ir.interpreter.memory import RankMemory, TaskMemory, run_kernel
 from hpmoe_ir.interpreter.values import Array
 from hpmoe_ir.memory_limit import check_memory
-from hpmoe_ir.passes.dependence import flat_events
+from hpmoe_ir.passes.analysis.dependence import flat_events
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from typing_extensions import TypeVar
 
 from hpmoe_ir.diagnostics import InputError
-from hpmoe_ir.machine import Machine
+from hpmoe_ir.machines.machine import Machine
 from hpmoe_ir.runtime.cpu_build import KernelEntry
 from hpmoe_ir.runtime.device_fault import DeviceFault, read_fault
 from hpmoe_ir.runtime.task_records import TASK, Records, read_records

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hpmoe_ir.machine import Machine
-from hpmoe_ir.machine_rates import RATE_NAMES
+from hpmoe_ir.machines.machine import Machine
+from hpmoe_ir.machines.rates import RATE_NAMES
 from hpmoe_ir.runtime.cpu_build import KernelEntry
 from hpmoe_ir.runtime.cpu_model import Job, RankLaunch, check_launch, run_job, write_machine
 from hpmoe_ir.runtime.task_records import TASK, Records, read_records

@@ -32,8 +32,8 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(args: argparse.Namespace) -> int:
     """Runs the command."""
-    from hpmoe_ir.compiler import compile_module, write_compiled
-    from hpmoe_ir.source import make_context
+    from hpmoe_ir.driver.compiler import compile_module, write_compiled
+    from hpmoe_ir.driver.source import make_context
     from hpmoe_ir.tools.progress import Progress
     from hpmoe_ir.tools.summary import compiled_lines, saved_lines
 

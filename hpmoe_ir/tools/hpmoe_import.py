@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.dtypes import DtypeError, check_dtype
-from hpmoe_ir.layer import LayerConfig, LayerError
+from hpmoe_ir.layer.config import LayerConfig, LayerError
 from hpmoe_ir.tools.layer_options import add_size_options, layer_of, token_counts
 from hpmoe_ir.tools.progress import Progress
 
@@ -37,9 +37,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(args: argparse.Namespace) -> int:
     """Runs the command."""
-    from hpmoe_ir.compiler import module_text
+    from hpmoe_ir.driver.compiler import module_text
     from hpmoe_ir.frontends.build_layer import layer_module
-    from hpmoe_ir.graph_layer import graph_layer
+    from hpmoe_ir.frontends.graph_layer import graph_layer
     from hpmoe_ir.output import write_file
     from hpmoe_ir.tools.summary import layer_line
 

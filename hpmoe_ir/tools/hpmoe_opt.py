@@ -22,12 +22,12 @@ from xdsl.utils.exceptions import DiagnosticException
 from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
-from hpmoe_ir.binary_target import BinaryTarget
 from hpmoe_ir.diagnostics import InputError, RefusedError, location_of, one_line, verify_module
+from hpmoe_ir.driver.source import parse_module
+from hpmoe_ir.driver.specs import find, parse_many, parse_one
 from hpmoe_ir.extensions import extension_universe
+from hpmoe_ir.lowering.binary_target import BinaryTarget
 from hpmoe_ir.output import write_file
-from hpmoe_ir.source import parse_module
-from hpmoe_ir.specs import find, parse_many, parse_one
 from hpmoe_ir.tools.command_line import refuse_no_values
 from hpmoe_ir.universe import PASSES, TARGETS
 

@@ -7,7 +7,7 @@ import os
 from functools import partial
 
 from hpmoe_ir.diagnostics import InputError
-from hpmoe_ir.schedules import AUTO_SCHEDULE
+from hpmoe_ir.schedule.named import AUTO_SCHEDULE
 from hpmoe_ir.tools.layer_options import (
     add_pipeline_option,
     add_size_options,
@@ -80,7 +80,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     """Runs the command; the status is 0 only where everything asked for held."""
-    from hpmoe_ir.source import make_context
+    from hpmoe_ir.driver.source import make_context
     from hpmoe_ir.tools.command_line import changed, command_line
     from hpmoe_ir.tools.layer_run import LayerRun
     from hpmoe_ir.tools.progress import Progress

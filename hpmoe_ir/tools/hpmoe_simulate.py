@@ -58,13 +58,13 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from hpmoe_ir.diagnostics import InputError
-    from hpmoe_ir.lane_page import lane_page
     from hpmoe_ir.output import check_places, write_together
-    from hpmoe_ir.simulation import json_file
+    from hpmoe_ir.timing.lane_page import lane_page
+    from hpmoe_ir.timing.simulation import json_file
+    from hpmoe_ir.timing.trace_file import trace_file
     from hpmoe_ir.tools.progress import Progress
     from hpmoe_ir.tools.simulate_run import SimulateRun
     from hpmoe_ir.tools.simulate_table import result_lines
-    from hpmoe_ir.trace_file import trace_file
 
     outputs = [Path(name) for name in (args.json, args.trace, args.html) if name is not None]
     check_places(outputs)

@@ -46,11 +46,11 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(args: argparse.Namespace) -> int:
     """Runs the command."""
-    from hpmoe_ir.auto_schedule import Candidate, candidate_lines
+    from hpmoe_ir.driver.source import make_context
     from hpmoe_ir.output import check_places, write_file
-    from hpmoe_ir.source import make_context
+    from hpmoe_ir.schedule.auto import Candidate, candidate_lines
+    from hpmoe_ir.schedule.tune import Budget, tune
     from hpmoe_ir.tools.progress import Progress
-    from hpmoe_ir.tune import Budget, tune
 
     if not args.seconds > 0:  # also where it is no number
         raise InputError(f"--seconds: expected a positive number, found {args.seconds:g}")

@@ -11,18 +11,20 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from hpmoe_ir.compiler import Progress
 from hpmoe_ir.diagnostics import InputError
+from hpmoe_ir.driver.compiler import Progress
+from hpmoe_ir.driver.source import read_module
+from hpmoe_ir.driver.specs import find, parse_many
 from hpmoe_ir.dtypes import DtypeError, check_dtype
 from hpmoe_ir.extensions import extension_universe
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.config_file import config_layer
 from hpmoe_ir.frontends.presets import preset_layer
-from hpmoe_ir.layer import LayerConfig, LayerError
-from hpmoe_ir.machine import MachineError, load_machine
+from hpmoe_ir.layer.config import LayerConfig, LayerError
+from hpmoe_ir.layer.routing import RoutingError, parse_routing
+from hpmoe_ir.machines.machine import MachineError, load_machine
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.routing import RoutingError, parse_routing
-from hpmoe_ir.schedules import (
+from hpmoe_ir.schedule.named import (
     AUTO_SCHEDULE,
     DEFAULT_MACHINE,
     DEFAULT_SCHEDULE,
@@ -30,12 +32,10 @@ from hpmoe_ir.schedules import (
     ScheduleError,
     schedule_passes,
 )
-from hpmoe_ir.source import read_module
-from hpmoe_ir.specs import find, parse_many
 from hpmoe_ir.universe import PASSES
 
 if TYPE_CHECKING:
-    from hpmoe_ir.auto_schedule import Layer
+    from hpmoe_ir.schedule.auto import Layer
 
 SIZES = ("ranks", "top_k", "capacity", "hidden", "width", "experts")
 
@@ -225,7 +225,7 @@ def choose_schedule(
     """
     if args.schedule != AUTO_SCHEDULE or args.passes is not None:
         return []
-    from hpmoe_ir.auto_schedule import auto_candidates, candidate_lines, choose
+    from hpmoe_ir.schedule.auto import auto_candidates, candidate_lines, choose
 
     layer = layer_to_schedule(args, ctx, graph)
     candidates = choose(layer, auto_candidates(layer), progress)
@@ -241,7 +241,7 @@ def choose_schedule(
 
 def layer_to_schedule(args: argparse.Namespace, ctx: Context, graph: ModuleOp) -> Layer:
     """A graph with its directions and its machine, to be scheduled. Raises InputError."""
-    from hpmoe_ir.auto_schedule import Layer
+    from hpmoe_ir.schedule.auto import Layer
 
     backward = None
     if args.direction != "forward":

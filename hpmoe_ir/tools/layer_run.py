@@ -13,22 +13,29 @@ from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import InterpretationError
 from xdsl.utils.hints import isa
 
-from hpmoe_ir.compiler import Compiled, CompiledKernel, PassError, compile_module, read_compiled
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.dialects.placement import AnyTensor
-from hpmoe_ir.directions import OUTPUT, backward_values, forward_values
+from hpmoe_ir.driver.compiler import (
+    Compiled,
+    CompiledKernel,
+    PassError,
+    compile_module,
+    read_compiled,
+)
+from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.dtypes import Dtype
-from hpmoe_ir.execution import build_program
-from hpmoe_ir.gradient_tolerance import compare_gradients, gradient_tolerance
-from hpmoe_ir.graph_layer import GraphLayer, graph_layer
+from hpmoe_ir.frontends.graph_layer import GraphLayer, graph_layer
 from hpmoe_ir.interpreter.values import Array
+from hpmoe_ir.layer.values import LayerValues
 from hpmoe_ir.lowering.task_table import TableError, read_task_table
-from hpmoe_ir.run_levels import CapacityError, StatusError, Values, explain, run_level
+from hpmoe_ir.run.directions import OUTPUT, backward_values, forward_values
+from hpmoe_ir.run.execution import build_program
+from hpmoe_ir.run.gradient_tolerance import compare_gradients, gradient_tolerance
+from hpmoe_ir.run.levels import CapacityError, StatusError, Values, explain, run_level
+from hpmoe_ir.run.tolerance import Comparison, compare, tolerance
 from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
 from hpmoe_ir.runtime.cpu_model import MemoryModel
 from hpmoe_ir.runtime.device_fault import DeviceFault
-from hpmoe_ir.source import make_context
-from hpmoe_ir.tolerance import Comparison, compare, tolerance
 from hpmoe_ir.tools.layer_options import (
     graph_of,
     pipeline_of,
@@ -41,7 +48,6 @@ from hpmoe_ir.tools.run_failure import RunFailure
 from hpmoe_ir.tools.run_orders import late_ranks, orders_line, orders_of
 from hpmoe_ir.tools.run_values import routing_line, values_of
 from hpmoe_ir.tools.summary import compiled_lines, layer_line
-from hpmoe_ir.values import LayerValues
 
 Say = Callable[[str], None]
 """Told a line for people."""

@@ -10,8 +10,8 @@ from typing_extensions import TypeVar
 
 from hpmoe_ir.diagnostics import InputError, one_line
 from hpmoe_ir.dtypes import FloatArray
-from hpmoe_ir.oracle import Oracle, OracleError
-from hpmoe_ir.values import LayerValues
+from hpmoe_ir.layer.values import LayerValues
+from hpmoe_ir.run.oracle import Oracle, OracleError
 
 T = TypeVar("T")
 

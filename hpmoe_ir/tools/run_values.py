@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Sequence
 
 from hpmoe_ir.diagnostics import InputError
-from hpmoe_ir.layer import LayerConfig
-from hpmoe_ir.routing import RoutingError, parse_routing, read_routing, received_rows
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.layer.routing import RoutingError, parse_routing, read_routing, received_rows
+from hpmoe_ir.layer.values import LayerValues, make_values
 from hpmoe_ir.tools.layer_options import token_counts
-from hpmoe_ir.values import LayerValues, make_values
 
 
 def rank_tokens(args: argparse.Namespace, config: LayerConfig) -> list[int]:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 
 from hpmoe_ir.diagnostics import InputError, one_line
-from hpmoe_ir.shrink import shrink
+from hpmoe_ir.run.shrink import shrink
 from hpmoe_ir.tools.command_line import changed
 from hpmoe_ir.tools.layer_run import LayerRun, Say
 from hpmoe_ir.tools.progress import Progress

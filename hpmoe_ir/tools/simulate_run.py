@@ -9,23 +9,24 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from hpmoe_ir.compiler import Compiled, CompiledKernel, compile_module, read_compiled
 from hpmoe_ir.diagnostics import InputError
-from hpmoe_ir.execution import ExecutionError, build_program
-from hpmoe_ir.graph_layer import graph_layer
-from hpmoe_ir.layer import LayerConfig
+from hpmoe_ir.driver.compiler import Compiled, CompiledKernel, compile_module, read_compiled
+from hpmoe_ir.driver.source import make_context
+from hpmoe_ir.frontends.graph_layer import graph_layer
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.layer.routing import RoutingError, check_capacity, generate_routing, parse_routing
+from hpmoe_ir.layer.values import launch_seed
 from hpmoe_ir.lowering.task_table import TableError, read_task_table
-from hpmoe_ir.machine import SIZES, Machine, MachineError, load_machine
-from hpmoe_ir.mirrored import simulate_mirrored
+from hpmoe_ir.machines.machine import SIZES, Machine, MachineError, load_machine
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.routing import RoutingError, check_capacity, generate_routing, parse_routing
+from hpmoe_ir.run.execution import ExecutionError, build_program
 from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
 from hpmoe_ir.runtime.device_fault import DeviceFault
-from hpmoe_ir.schedules import DEFAULT_SCHEDULE, schedule_passes
-from hpmoe_ir.serial_stages import serial_stages
-from hpmoe_ir.simulation import Configuration, Simulation
-from hpmoe_ir.source import make_context
-from hpmoe_ir.timing import RankIntegers, Stages, Timeline, ids_of, simulate
+from hpmoe_ir.schedule.named import DEFAULT_SCHEDULE, schedule_passes
+from hpmoe_ir.timing.mirrored import simulate_mirrored
+from hpmoe_ir.timing.serial_stages import serial_stages
+from hpmoe_ir.timing.simulation import Configuration, Simulation
+from hpmoe_ir.timing.timed_run import RankIntegers, Stages, Timeline, ids_of, simulate
 from hpmoe_ir.tools.command_line import changed
 from hpmoe_ir.tools.layer_options import (
     choose_schedule,
@@ -39,7 +40,6 @@ from hpmoe_ir.tools.layer_options import (
 from hpmoe_ir.tools.progress import Progress
 from hpmoe_ir.tools.run_values import rank_tokens
 from hpmoe_ir.tools.summary import layer_line
-from hpmoe_ir.values import launch_seed
 
 SERIAL = 'policy="serial"'
 """What the pipeline of operators that a host launches has among its options."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 
-from hpmoe_ir.losses import Losses
-from hpmoe_ir.simulation import Simulation
+from hpmoe_ir.timing.losses import Losses
+from hpmoe_ir.timing.simulation import Simulation
 
 
 def result_lines(simulations: Sequence[Simulation]) -> Iterator[str]:

@@ -14,13 +14,13 @@ from typing import TypeAlias
 
 from xdsl.utils.arg_spec import ArgSpec
 
-from hpmoe_ir.compiler import GRAPH_FILE
-from hpmoe_ir.graph_layer import graph_layer
-from hpmoe_ir.layer import MATRIX_BLOCK, LayerConfig
+from hpmoe_ir.driver.compiler import GRAPH_FILE
+from hpmoe_ir.driver.source import make_context, read_module
+from hpmoe_ir.driver.specs import parse_many
+from hpmoe_ir.frontends.graph_layer import graph_layer
+from hpmoe_ir.layer.config import MATRIX_BLOCK, LayerConfig
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.shrink import smaller_numbers
-from hpmoe_ir.source import make_context, read_module
-from hpmoe_ir.specs import parse_many
+from hpmoe_ir.run.shrink import smaller_numbers
 from hpmoe_ir.tools.command_line import changed
 from hpmoe_ir.tools.layer_options import layer_of, passes_of
 from hpmoe_ir.tools.run_failure import RunFailure

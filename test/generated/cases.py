@@ -16,11 +16,11 @@ from generated.graphs import Graph, Step, value_widths, weight_shapes
 from hpmoe_ir.dialects.moe import RouteType
 from hpmoe_ir.dtypes import Dtype, check_dtype, round_to
 from hpmoe_ir.interpreter.values import Array
-from hpmoe_ir.layer import LayerConfig
-from hpmoe_ir.machine import MACHINE_DIR
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.layer.routing import RankRouting, generate_routing, parse_routing
+from hpmoe_ir.machines.machine import MACHINE_DIR
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.routing import RankRouting, generate_routing, parse_routing
 
 
 @dataclass(frozen=True)

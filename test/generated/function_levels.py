@@ -16,12 +16,12 @@ from generated.textbook import (
     Value,
     returned,
 )
-from hpmoe_ir.compiler import Compiled
 from hpmoe_ir.dialects.moe import tensor_type
-from hpmoe_ir.execution import build_program
+from hpmoe_ir.driver.compiler import Compiled
 from hpmoe_ir.interpreter.values import Array
-from hpmoe_ir.run_levels import run_level
-from hpmoe_ir.tolerance import SPREAD
+from hpmoe_ir.run.execution import build_program
+from hpmoe_ir.run.levels import run_level
+from hpmoe_ir.run.tolerance import SPREAD
 
 LEVELS = ("moe", "comm", "tile", "queue", "code")
 SAME_BITS = (("moe", "comm"), ("tile", "queue"))

@@ -26,7 +26,7 @@ from generated.textbook import (
 )
 from hpmoe_ir.dialects.moe import tensor_type
 from hpmoe_ir.interpreter.values import Array, rounded
-from hpmoe_ir.passes.backward_function import ACCUMULATOR, BACKWARD, GRADIENT
+from hpmoe_ir.passes.gradient.backward_function import ACCUMULATOR, BACKWARD, GRADIENT
 
 
 def check_backward(

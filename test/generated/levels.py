@@ -24,11 +24,11 @@ from generated.textbook import (
     Tokens,
     evaluate,
 )
-from hpmoe_ir.compiler import Compiled, compile_module, module_text
 from hpmoe_ir.diagnostics import InputError
-from hpmoe_ir.passes.backward_function import BACKWARD
-from hpmoe_ir.run_levels import CapacityError
-from hpmoe_ir.source import make_context, parse_module
+from hpmoe_ir.driver.compiler import Compiled, compile_module, module_text
+from hpmoe_ir.driver.source import make_context, parse_module
+from hpmoe_ir.passes.gradient.backward_function import BACKWARD
+from hpmoe_ir.run.levels import CapacityError
 
 
 @dataclass(frozen=True)

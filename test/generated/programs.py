@@ -13,23 +13,23 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from generated.cases import machine_file
 from generated.tile_programs import TileProgram, rows_of, tile_program
-from hpmoe_ir.compiler import module_text
 from hpmoe_ir.dialects import queue, tile
 from hpmoe_ir.dialects.tile import buffer_type, buffers_of
+from hpmoe_ir.driver.compiler import module_text
 from hpmoe_ir.dtypes import from_bits, to_bits
-from hpmoe_ir.execution import RankInputs, Raw, build_program, run_program
 from hpmoe_ir.interpreter.tasks import ProgramRun
 from hpmoe_ir.interpreter.values import Array
 from hpmoe_ir.lowering.ascendc import device_source
 from hpmoe_ir.lowering.program import lowered_program
 from hpmoe_ir.lowering.task_table import task_table
 from hpmoe_ir.passes.allocate_events import AllocateEventsPass
+from hpmoe_ir.passes.analysis.dependence import Granularity
 from hpmoe_ir.passes.assign_queues import AssignQueuesPass
-from hpmoe_ir.passes.dependence import Granularity
 from hpmoe_ir.passes.elide_dependencies import ElideDependenciesPass
 from hpmoe_ir.passes.insert_dependencies import InsertDependenciesPass
 from hpmoe_ir.passes.plan_memory import PlanMemoryPass
 from hpmoe_ir.passes.verify_queues import VerifyQueuesPass
+from hpmoe_ir.run.execution import RankInputs, Raw, build_program, run_program
 from hpmoe_ir.runtime.cpu_build import build_engine
 from hpmoe_ir.runtime.device_fault import DeviceFault
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from generated.cases import Backward, Case, Launch, Lowering
 from generated.graph_strategies import graphs, layer_graphs
 from generated.graphs import Graph
-from hpmoe_ir.passes.known_policies import POLICIES
+from hpmoe_ir.passes.policies.registry import POLICIES
 
 TILES = ((16, 16, 16), (16, 32, 16), (32, 48, 32), (32, 32, 64), (0, 0, 0))
 """Matrix tiles, the last the machine's largest: few, since each is a source of its own."""

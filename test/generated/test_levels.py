@@ -15,12 +15,14 @@ from generated.cases import Backward, Case, Launch, Lowering, case_of
 from generated.graphs import Graph, Step
 from generated.levels import check
 from generated.run import run_cases
-from hpmoe_ir import compiler, kernels
-from hpmoe_ir.dialects.gradient import Gradient, GradientBuilder
-from hpmoe_ir.dialects.moe_gradient_rules import DispatchGradient
+from hpmoe_ir.dialects.moe.gradient_rules import DispatchGradient
+from hpmoe_ir.dialects.moe.gradient_trait import Gradient, GradientBuilder
 from hpmoe_ir.dialects.tile import DependenceOp
+from hpmoe_ir.driver import compiler
 from hpmoe_ir.interpreter import moe as moe_interpreter
-from hpmoe_ir.kernels import TileView, find_kernel
+from hpmoe_ir.kernels import registry
+from hpmoe_ir.kernels.kernel import TileView
+from hpmoe_ir.kernels.registry import find_kernel
 from hpmoe_ir.lowering.program import LoweredProgram
 from hpmoe_ir.passes.insert_dependencies import InsertDependenciesPass
 
@@ -81,7 +83,7 @@ def of_kernel(
             right.reference(reads, writes, options, scalars)
             change(reads, writes)
 
-        patch.setitem(kernels._registry, name, replace(right, reference=reference))  # pyright: ignore[reportPrivateUsage]
+        patch.setitem(registry._registry, name, replace(right, reference=reference))  # pyright: ignore[reportPrivateUsage]
 
     return plant
 

@@ -12,12 +12,12 @@ from xdsl.utils.exceptions import DiagnosticException
 from generated import programs
 from generated.programs import Plan, judge, judge_many
 from generated.tile_programs import tile_program
-from hpmoe_ir.compiler import module_text
 from hpmoe_ir.dialects import queue
 from hpmoe_ir.dialects.queue import WaitOp
+from hpmoe_ir.driver.compiler import module_text
+from hpmoe_ir.driver.source import make_context, parse_module
 from hpmoe_ir.lowering.program import LoweredProgram
 from hpmoe_ir.passes.verify_queues import VerifyQueuesPass
-from hpmoe_ir.source import make_context, parse_module
 
 COUNT = 20
 """`make fuzz` runs 500."""

@@ -3,7 +3,7 @@
 All ranks at once: rows of tokens are `[N, width]` for the N tokens of all ranks, rows of experts
 and rows in send order `[N * K, width]`, one for each (token, expert) in token order, weights
 `[E, A, B]` for all experts. Next to each value is how far a run may be from it: the sum of squares
-of the roundings so far, carried on as in `hpmoe_ir.tolerance`; errors that may be the same
+of the roundings so far, carried on as in `hpmoe_ir.run.tolerance`; errors that may be the same
 rounding twice are added up first.
 
 Without errors, values may be complex: `directional_derivative` is exact to float64 that way and
@@ -24,8 +24,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from hpmoe_ir.dialects import moe
 from hpmoe_ir.dialects.moe import tensor_type
 from hpmoe_ir.dtypes import Dtype
-from hpmoe_ir.gradient_tolerance import CURVATURE
-from hpmoe_ir.tolerance import FLOAT32, FUNCTION_ERROR, SILU_SLOPE, rounding
+from hpmoe_ir.run.gradient_tolerance import CURVATURE
+from hpmoe_ir.run.tolerance import FLOAT32, FUNCTION_ERROR, SILU_SLOPE, rounding
 
 Numbers: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

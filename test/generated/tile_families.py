@@ -19,7 +19,7 @@ from hpmoe_ir.dialects.region import (
     Whole,
 )
 from hpmoe_ir.dialects.tile import BufferOp, TasksOp
-from hpmoe_ir.dialects.tile_types import BufferType
+from hpmoe_ir.dialects.tile.types import BufferType
 from hpmoe_ir.dtypes import round_to
 from hpmoe_ir.interpreter.values import Array
 

@@ -21,7 +21,7 @@ from hpmoe_ir.dialects.queue import (
     waits_of,
 )
 from hpmoe_ir.dialects.tile import buffers_of
-from hpmoe_ir.dialects.tile_types import IndexAttr, dense_i32
+from hpmoe_ir.dialects.tile.types import IndexAttr, dense_i32
 from mutants.mutant import Change
 
 

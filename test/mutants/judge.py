@@ -9,11 +9,11 @@ from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
 from hpmoe_ir.diagnostics import one_line
 from hpmoe_ir.dialects.queue import ProgramOp
-from hpmoe_ir.execution import DEVICE_INCLUDE, kernel_entry, run_program
 from hpmoe_ir.lowering.ascendc import device_source
 from hpmoe_ir.lowering.program import lowered_program
 from hpmoe_ir.lowering.task_table import task_table
 from hpmoe_ir.passes.verify_queues import verify_queues
+from hpmoe_ir.run.execution import DEVICE_INCLUDE, kernel_entry, run_program
 from hpmoe_ir.runtime.cpu_build import CompileError, build, cache_dir
 from hpmoe_ir.runtime.device_fault import DeviceFault
 from mutants.mutant import Change, Code, Notice, Outcome, Watcher

@@ -4,7 +4,7 @@ Two tasks conflict when their regions can name the same element under some routi
 writes. Of two that do, the one of the earlier launch, or of the earlier family of the program, or
 of the earlier point of a family on one rank, must come first. A task must also find everything that
 it reads written in its launch. Written without the analysis that the compiler uses
-(`passes/dependence.py`): boxes are compared pair by pair.
+(`passes/analysis/dependence.py`): boxes are compared pair by pair.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import product
 
 from hpmoe_ir.dialects.queue import ProgramOp, events_of
 from hpmoe_ir.dialects.tile import BufferOp, buffer_bytes, buffers_of, copy_bytes
-from hpmoe_ir.machine import load_machine
+from hpmoe_ir.machines.machine import load_machine
 from mutants.boxes import Access, all_accesses
 from mutants.task_graph import TaskGraph
 from mutants.written import unwritten

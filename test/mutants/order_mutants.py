@@ -9,7 +9,7 @@ import numpy as np
 
 from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK, OrderOp, ProgramOp, orders_of
-from hpmoe_ir.dialects.tile_types import dense_i32
+from hpmoe_ir.dialects.tile.types import dense_i32
 from mutants.mutant import Change
 
 

@@ -22,7 +22,7 @@ from hpmoe_ir.dialects.region import (
     format_region,
 )
 from hpmoe_ir.dialects.tile import TasksOp, buffer_bytes, buffers_of, families_of
-from hpmoe_ir.dialects.tile_types import RegionAttr
+from hpmoe_ir.dialects.tile.types import RegionAttr
 from mutants.mutant import Change
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpmoe_ir.execution import DEVICE_INCLUDE
+from hpmoe_ir.run.execution import DEVICE_INCLUDE
 from mutants.header_picks import PICKS
 
 MEANINGS = {

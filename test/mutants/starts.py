@@ -9,21 +9,21 @@ from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 
-from hpmoe_ir.compiler import CompiledKernel, compile_module
 from hpmoe_ir.dialects.queue import ProgramOp
-from hpmoe_ir.directions import backward_values, forward_values
-from hpmoe_ir.execution import RankInputs, Raw, build_program, run_program
+from hpmoe_ir.driver.compiler import CompiledKernel, compile_module
+from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import FUNCTION, layer_module
 from hpmoe_ir.frontends.presets import preset_layer
-from hpmoe_ir.layer import LayerConfig
-from hpmoe_ir.machine import MACHINE_DIR
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.layer.routing import parse_routing
+from hpmoe_ir.layer.values import LayerValues, make_values
+from hpmoe_ir.machines.machine import MACHINE_DIR
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.routing import parse_routing
-from hpmoe_ir.run_levels import rank_inputs, run_level
+from hpmoe_ir.run.directions import backward_values, forward_values
+from hpmoe_ir.run.execution import RankInputs, Raw, build_program, run_program
+from hpmoe_ir.run.levels import rank_inputs, run_level
 from hpmoe_ir.runtime.cpu_build import cache_dir
-from hpmoe_ir.source import make_context
-from hpmoe_ir.values import LayerValues, make_values
 
 LAUNCHES = 3
 

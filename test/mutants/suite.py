@@ -12,8 +12,8 @@ from pathlib import Path
 from typing_extensions import TypeVar
 
 from hpmoe_ir.dialects.queue import ProgramOp, signals_of
-from hpmoe_ir.execution import DEVICE_INCLUDE
 from hpmoe_ir.lowering.sizes import camel
+from hpmoe_ir.run.execution import DEVICE_INCLUDE
 from mutants.header_picks import PICKS
 from mutants.judge import find_harm, judge_change, run_code
 from mutants.kinds import IR_KINDS, TABLE_KINDS, kind_name

@@ -11,7 +11,14 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import PassFailedException
 
-from hpmoe_ir.auto_schedule import (
+from hpmoe_ir.diagnostics import InputError
+from hpmoe_ir.driver.compiler import PassError
+from hpmoe_ir.driver.source import make_context
+from hpmoe_ir.frontends.build_layer import layer_module
+from hpmoe_ir.frontends.presets import preset_layer
+from hpmoe_ir.machines.machine import load_machine
+from hpmoe_ir.passes.verify_queues import VerifyQueuesPass
+from hpmoe_ir.schedule.auto import (
     Layer,
     auto_candidates,
     candidate_lines,
@@ -21,13 +28,6 @@ from hpmoe_ir.auto_schedule import (
     fitting_groups,
     same_from_each_rank,
 )
-from hpmoe_ir.compiler import PassError
-from hpmoe_ir.diagnostics import InputError
-from hpmoe_ir.frontends.build_layer import layer_module
-from hpmoe_ir.frontends.presets import preset_layer
-from hpmoe_ir.machine import load_machine
-from hpmoe_ir.passes.verify_queues import VerifyQueuesPass
-from hpmoe_ir.source import make_context
 
 SMALL = preset_layer("deepseek-v3-tiny").with_sizes(ranks=2, tokens=64)
 
@@ -116,7 +116,7 @@ def test_a_routing_that_does_not_fit_is_refused_before_anything_is_compiled(
         compiled.append("a candidate")
         raise PassError("passes", "planted")
 
-    monkeypatch.setattr("hpmoe_ir.auto_schedule.compile_module", compile_module)
+    monkeypatch.setattr("hpmoe_ir.schedule.auto.compile_module", compile_module)
     for routing, message in (
         ("imbalance:9", "--schedule-for: imbalance: expected at most 2 times the mean"),
         ("nowhere.npz", "--schedule-for: nowhere.npz: "),

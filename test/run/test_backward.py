@@ -1,7 +1,7 @@
 """The backward direction, whole: gradients from the generated code and every other level against
 MindSpore's `value_and_grad`.
 
-The tolerance is the derived bound of `hpmoe_ir.gradient_tolerance` (docs/tolerance.md).
+The tolerance is the derived bound of `hpmoe_ir.run.gradient_tolerance` (docs/tolerance.md).
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ import numpy as np
 import pytest
 from xdsl.dialects.func import FuncOp
 
-from hpmoe_ir.compiler import Compiled, compile_module
 from hpmoe_ir.dialects.tile import buffer_bytes
-from hpmoe_ir.directions import backward_values, forward_values
-from hpmoe_ir.execution import build_program
+from hpmoe_ir.driver.compiler import Compiled, compile_module
+from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
-from hpmoe_ir.gradient_tolerance import compare_gradients, gradient_tolerance
 from hpmoe_ir.interpreter.values import Array
-from hpmoe_ir.layer import LayerConfig
-from hpmoe_ir.oracle import Oracle
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.layer.routing import parse_routing
+from hpmoe_ir.layer.values import LayerValues, make_values
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
+from hpmoe_ir.passes.gradient.saved_bytes import saved_values
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.routing import parse_routing
-from hpmoe_ir.run_levels import RUN_LEVELS, run_level
+from hpmoe_ir.run.directions import backward_values, forward_values
+from hpmoe_ir.run.execution import build_program
+from hpmoe_ir.run.gradient_tolerance import compare_gradients, gradient_tolerance
+from hpmoe_ir.run.levels import RUN_LEVELS, run_level
+from hpmoe_ir.run.oracle import Oracle
 from hpmoe_ir.runtime.cpu_model import MEMORY_MODELS
-from hpmoe_ir.saved_bytes import saved_values
-from hpmoe_ir.source import make_context
 from hpmoe_ir.tools.hpmoe import main
-from hpmoe_ir.values import LayerValues, make_values
 
 FORWARD, BACKWARD = "moe_layer", "moe_layer_backward"
 

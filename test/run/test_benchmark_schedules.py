@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hpmoe_ir.machine import load_machine
+from hpmoe_ir.machines.machine import load_machine
 from hpmoe_ir.tools.hpmoe import main
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "schedules.py"

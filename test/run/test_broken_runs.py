@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hpmoe_ir.compiler import read_compiled
+from hpmoe_ir.driver.compiler import read_compiled
+from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import FUNCTION
 from hpmoe_ir.lowering.task_table import HEADER
-from hpmoe_ir.source import make_context
 from hpmoe_ir.tools.hpmoe import main
 
 LAYER = ["--preset", "deepseek-v3-tiny", "--ranks", "2"]

@@ -18,14 +18,14 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from hpmoe_ir.compiler import Compiled, compile_module
+from hpmoe_ir.driver.compiler import Compiled, compile_module
+from hpmoe_ir.driver.source import make_context, parse_module
 from hpmoe_ir.dtypes import round_to
-from hpmoe_ir.execution import build_program
 from hpmoe_ir.interpreter.values import Array
 from hpmoe_ir.passes.lower_moe import LowerMoePass
 from hpmoe_ir.passes.substitute_kernel import SubstituteKernelPass
-from hpmoe_ir.run_levels import RUN_LEVELS, Values, run_level
-from hpmoe_ir.source import make_context, parse_module
+from hpmoe_ir.run.execution import build_program
+from hpmoe_ir.run.levels import RUN_LEVELS, Values, run_level
 
 ROOT = Path(__file__).parents[2]
 EXTENSION = ROOT / "examples" / "clamp_extension"

@@ -11,23 +11,23 @@ from typing import TypeAlias
 import numpy as np
 import pytest
 
-from hpmoe_ir.compiler import Compiled, CompiledKernel, compile_module
 from hpmoe_ir.dialects.index import IntArray, evaluate_index
 from hpmoe_ir.dialects.queue import POINT_BITS
 from hpmoe_ir.dialects.region import GroupedRows, SentRows, chunk_bounds
-from hpmoe_ir.directions import backward_values, forward_values
-from hpmoe_ir.execution import RankInputs, Raw, build_program, run_program
+from hpmoe_ir.driver.compiler import Compiled, CompiledKernel, compile_module
+from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import FUNCTION, layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.interpreter.values import Array
-from hpmoe_ir.layer import LayerConfig
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.layer.routing import RankRouting
+from hpmoe_ir.layer.values import make_values
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.routing import RankRouting
-from hpmoe_ir.run_levels import rank_inputs, run_level
+from hpmoe_ir.run.directions import backward_values, forward_values
+from hpmoe_ir.run.execution import RankInputs, Raw, build_program, run_program
+from hpmoe_ir.run.levels import rank_inputs, run_level
 from hpmoe_ir.runtime.task_records import Records
-from hpmoe_ir.source import make_context
-from hpmoe_ir.values import make_values
 
 RANKS, EXPERTS, LAUNCHES = 4, 8, 3
 LOCAL = EXPERTS // RANKS

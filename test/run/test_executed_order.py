@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hpmoe_ir.compiler import compile_module
-from hpmoe_ir.executed_order import ExecutedOrder, executed_order
-from hpmoe_ir.execution import build_program
+from hpmoe_ir.driver.compiler import compile_module
+from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
-from hpmoe_ir.mirrored import simulate_mirrored
+from hpmoe_ir.layer.routing import generate_routing, parse_routing
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.routing import generate_routing, parse_routing
-from hpmoe_ir.slack import slack_us
-from hpmoe_ir.source import make_context
-from hpmoe_ir.timing import RankIntegers, Timeline, simulate
+from hpmoe_ir.run.execution import build_program
+from hpmoe_ir.timing.executed_order import ExecutedOrder, executed_order
+from hpmoe_ir.timing.mirrored import simulate_mirrored
+from hpmoe_ir.timing.slack import slack_us
+from hpmoe_ir.timing.timed_run import RankIntegers, Timeline, simulate
 
 CONFIG = preset_layer("deepseek-v3-tiny").with_sizes(ranks=4, tokens=256)
 

@@ -1,7 +1,7 @@
 """The forward direction, whole: the generated code and every other level against MindSpore.
 
 Each case changes a few sizes of the small DeepSeek-V3 layer. The tolerance is the derived bound of
-`hpmoe_ir.tolerance` (docs/tolerance.md). The moe, comm, tile and queue levels round where the
+`hpmoe_ir.run.tolerance` (docs/tolerance.md). The moe, comm, tile and queue levels round where the
 device does, so they are held to the same bound.
 """
 
@@ -13,21 +13,21 @@ from dataclasses import dataclass, field
 import pytest
 from xdsl.utils.exceptions import InterpretationError
 
-from hpmoe_ir.compiler import compile_module
-from hpmoe_ir.directions import forward_values
-from hpmoe_ir.execution import build_program
+from hpmoe_ir.driver.compiler import compile_module
+from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import FUNCTION, layer_module
 from hpmoe_ir.frontends.presets import preset_layer
-from hpmoe_ir.layer import LayerConfig
-from hpmoe_ir.oracle import Oracle
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.layer.routing import parse_routing
+from hpmoe_ir.layer.values import make_values
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.routing import parse_routing
-from hpmoe_ir.run_levels import RUN_LEVELS, CapacityError, run_level
+from hpmoe_ir.run.directions import forward_values
+from hpmoe_ir.run.execution import build_program
+from hpmoe_ir.run.levels import RUN_LEVELS, CapacityError, run_level
+from hpmoe_ir.run.oracle import Oracle
+from hpmoe_ir.run.tolerance import compare, tolerance
 from hpmoe_ir.runtime.cpu_model import MEMORY_MODELS
-from hpmoe_ir.source import make_context
-from hpmoe_ir.tolerance import compare, tolerance
 from hpmoe_ir.tools.hpmoe import main
-from hpmoe_ir.values import make_values
 
 
 @pytest.fixture(scope="module")

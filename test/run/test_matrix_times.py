@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hpmoe_ir.compiler import compile_module
-from hpmoe_ir.execution import build_program
+from hpmoe_ir.driver.compiler import compile_module
+from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
-from hpmoe_ir.machine import load_machine
+from hpmoe_ir.layer.routing import generate_routing, parse_routing
+from hpmoe_ir.machines.machine import load_machine
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.passes.order_policy import Work
-from hpmoe_ir.passes.task_times import task_times
-from hpmoe_ir.routing import generate_routing, parse_routing
-from hpmoe_ir.source import make_context
-from hpmoe_ir.timing import RankIntegers, ids_of, simulate
+from hpmoe_ir.passes.policies.policy import Work
+from hpmoe_ir.passes.scheduling.task_times import task_times
+from hpmoe_ir.run.execution import build_program
+from hpmoe_ir.timing.timed_run import RankIntegers, ids_of, simulate
 
 TOLERANCE = 0.08
 """Pipes fill and drain at other moments than the counts say; of a plain gradient over few rows,

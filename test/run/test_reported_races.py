@@ -16,15 +16,15 @@ import pytest
 from compiled_layers import LayerTests, broken, changed, failure, hpmoe
 
 from hpmoe_ir.diagnostics import RefusedError, verify_module
-from hpmoe_ir.execution import DEVICE_INCLUDE, RankInputs, Raw, build_program, run_program
+from hpmoe_ir.driver.source import make_context, parse_module
 from hpmoe_ir.frontends.build_layer import FUNCTION
 from hpmoe_ir.lowering.ascendc import device_source
 from hpmoe_ir.lowering.program import lowered_program
 from hpmoe_ir.lowering.task_table import task_table
 from hpmoe_ir.passes.verify_queues import VerifyQueuesPass
+from hpmoe_ir.run.execution import DEVICE_INCLUDE, RankInputs, Raw, build_program, run_program
 from hpmoe_ir.runtime.cpu_model import MemoryModel
 from hpmoe_ir.runtime.device_fault import DeviceFault
-from hpmoe_ir.source import make_context, parse_module
 from hpmoe_ir.tools.hpmoe_opt import main as hpmoe_opt
 
 DATA = Path(__file__).parents[1] / "data"

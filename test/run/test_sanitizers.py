@@ -9,21 +9,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hpmoe_ir.compiler import Compiled, CompiledKernel, compile_module
-from hpmoe_ir.directions import backward_values, forward_values
-from hpmoe_ir.execution import build_program, run_program
+from hpmoe_ir.driver.compiler import Compiled, CompiledKernel, compile_module
+from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
-from hpmoe_ir.machine import load_machine
+from hpmoe_ir.layer.routing import parse_routing
+from hpmoe_ir.layer.values import make_values
+from hpmoe_ir.machines.machine import load_machine
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.routing import parse_routing
-from hpmoe_ir.run_levels import Values, rank_inputs, run_level
+from hpmoe_ir.run.directions import backward_values, forward_values
+from hpmoe_ir.run.execution import build_program, run_program
+from hpmoe_ir.run.levels import Values, rank_inputs, run_level
 from hpmoe_ir.runtime.cpu_build import KernelEntry, build, build_engine
 from hpmoe_ir.runtime.cpu_model import RankLaunch, execute
 from hpmoe_ir.runtime.device_fault import DeviceFault
-from hpmoe_ir.source import make_context
-from hpmoe_ir.values import make_values
 
 FORWARD, BACKWARD = "moe_layer", "moe_layer_backward"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hpmoe_ir.machine import load_machine
-from hpmoe_ir.schedules import SCHEDULE_NAMES, schedule_passes
+from hpmoe_ir.machines.machine import load_machine
+from hpmoe_ir.schedule.named import SCHEDULE_NAMES, schedule_passes
 from hpmoe_ir.tools.hpmoe import main
 
 TINY = ["--preset", "deepseek-v3-tiny", "--ranks", "2"]

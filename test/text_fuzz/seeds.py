@@ -12,16 +12,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hpmoe_ir.compiler import compile_module, module_text, read_compiled, write_compiled
 from hpmoe_ir.diagnostics import InputError
-from hpmoe_ir.execution import build_program
+from hpmoe_ir.driver.compiler import compile_module, module_text, read_compiled, write_compiled
+from hpmoe_ir.driver.source import make_context, parse_module
 from hpmoe_ir.frontends.build_layer import layer_module
-from hpmoe_ir.layer import LayerConfig
-from hpmoe_ir.machine import MACHINE_DIR
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.layer.routing import RoutingSpec, generate_routing
+from hpmoe_ir.machines.machine import MACHINE_DIR
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.routing import RoutingSpec, generate_routing
-from hpmoe_ir.source import make_context, parse_module
+from hpmoe_ir.run.execution import build_program
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

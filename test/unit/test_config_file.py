@@ -8,7 +8,7 @@ import pytest
 
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.frontends.config_file import config_layer
-from hpmoe_ir.layer import LayerConfig, LayerError
+from hpmoe_ir.layer.config import LayerConfig, LayerError
 
 DEEPSEEK = {
     "model_type": "deepseek_v3",

@@ -13,13 +13,13 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 
+from hpmoe_ir.driver.source import make_context, parse_module
 from hpmoe_ir.dtypes import Dtype, round_to
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.interpreter.module import run_module
-from hpmoe_ir.layer import LayerConfig
+from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.passes.convert_moe_to_comm import ConvertMoeToCommPass
 from hpmoe_ir.passes.derive_backward import RECOMPUTABLE, DeriveBackwardPass
-from hpmoe_ir.source import make_context, parse_module
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Values = dict[str, list[Array]]

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from xdsl.universe import Universe
 
-from hpmoe_ir.passes.known_policies import POLICIES
-from hpmoe_ir.schedules import SCHEDULE_NAMES
-from hpmoe_ir.source import make_context, parse_module
+from hpmoe_ir.driver.source import make_context, parse_module
+from hpmoe_ir.passes.policies.registry import POLICIES
+from hpmoe_ir.schedule.named import SCHEDULE_NAMES
 from hpmoe_ir.tools import hpmoe, hpmoe_opt
 
 DOCS = Path(__file__).parents[2] / "docs"

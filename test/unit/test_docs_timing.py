@@ -6,16 +6,16 @@ import re
 from pathlib import Path
 from typing import Any
 
-from hpmoe_ir.bounds import bounds
-from hpmoe_ir.compiler import compile_module
-from hpmoe_ir.execution import build_program
+from hpmoe_ir.driver.compiler import compile_module
+from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
-from hpmoe_ir.machine import MACHINE_DIR, UNITS, Number, load_machine, machine_names
+from hpmoe_ir.layer.routing import generate_routing, parse_routing
+from hpmoe_ir.machines.machine import MACHINE_DIR, UNITS, Number, load_machine, machine_names
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.routing import generate_routing, parse_routing
-from hpmoe_ir.source import make_context
-from hpmoe_ir.timing import RankIntegers, simulate
+from hpmoe_ir.run.execution import build_program
+from hpmoe_ir.timing.bounds import bounds
+from hpmoe_ir.timing.timed_run import RankIntegers, simulate
 
 DOCS = Path(__file__).parents[2] / "docs"
 

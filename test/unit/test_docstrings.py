@@ -13,7 +13,7 @@ from xdsl.irdl import IRDLOperation
 
 from hpmoe_ir.dialects.queue import Queue
 from hpmoe_ir.dialects.tile import Tile
-from hpmoe_ir.source import make_context, parse_module
+from hpmoe_ir.driver.source import make_context, parse_module
 from hpmoe_ir.universe import DIALECTS, PASSES
 
 NAMES = {
@@ -81,7 +81,7 @@ def test_an_example_of_an_operation_parses(operation: type[IRDLOperation]):
         parse_module(make_context(), text.encode(), operation.name)
 
 
-@pytest.mark.parametrize("dialect", ["tile", "queue", "queue_task"])
+@pytest.mark.parametrize("dialect", ["tile", "queue", "queue.task"])
 def test_examples_of_a_dialect_use_its_operations(dialect: str):
     shown = blocks(import_module(f"hpmoe_ir.dialects.{dialect}").__doc__ or "")
     assert shown

@@ -9,10 +9,10 @@ import pytest
 
 from hpmoe_ir.dtypes import Dtype, FloatArray
 from hpmoe_ir.frontends.presets import preset_layer
-from hpmoe_ir.gradient_tolerance import compare_gradients, gradient_tolerance
-from hpmoe_ir.oracle import Oracle
-from hpmoe_ir.routing import parse_routing
-from hpmoe_ir.values import LayerValues, make_values
+from hpmoe_ir.layer.routing import parse_routing
+from hpmoe_ir.layer.values import LayerValues, make_values
+from hpmoe_ir.run.gradient_tolerance import compare_gradients, gradient_tolerance
+from hpmoe_ir.run.oracle import Oracle
 
 
 @pytest.fixture(scope="module", params=["bf16", "f16"])

@@ -11,9 +11,9 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
-from hpmoe_ir.dialects.gradient import Gradient, GradientBuilder, GradientTrait
 from hpmoe_ir.dialects.moe import AddOp
-from hpmoe_ir.dialects.moe_checks import tensor_type
+from hpmoe_ir.dialects.moe.checks import tensor_type
+from hpmoe_ir.dialects.moe.gradient_trait import Gradient, GradientBuilder, GradientTrait
 from hpmoe_ir.dialects.placement import GroupedAttr
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from hpmoe_ir.diagnostics import InputError
+from hpmoe_ir.driver.source import make_context, parse_module
 from hpmoe_ir.interpreter.module import run_module
-from hpmoe_ir.source import make_context, parse_module
 
 VALUES = np.arange(8, dtype=np.float32).reshape(2, 4)
 

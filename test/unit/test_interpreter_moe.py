@@ -11,12 +11,12 @@ import pytest
 from xdsl.utils.exceptions import InterpretationError
 
 from hpmoe_ir.dialects.placement import RouteType
+from hpmoe_ir.driver.source import make_context, parse_module
 from hpmoe_ir.dtypes import round_to
 from hpmoe_ir.interpreter.module import run_module
 from hpmoe_ir.interpreter.route import RankRoute, count_tokens, make_route
+from hpmoe_ir.kernels.route_layout import RouteLayout
 from hpmoe_ir.passes.convert_moe_to_comm import ConvertMoeToCommPass
-from hpmoe_ir.route_layout import RouteLayout
-from hpmoe_ir.source import make_context, parse_module
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -12,12 +12,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import InterpretationError
 
 from hpmoe_ir.dialects import queue, tile
-from hpmoe_ir.dialects.tile_types import dense_i32
+from hpmoe_ir.dialects.tile.types import dense_i32
+from hpmoe_ir.driver.source import make_context, parse_module
 from hpmoe_ir.dtypes import round_to
 from hpmoe_ir.interpreter.module import run_module
 from hpmoe_ir.interpreter.tasks import ProgramRun
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.source import make_context, parse_module
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

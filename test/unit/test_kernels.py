@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from hpmoe_ir.kernels import Kernel, KernelError, TileOperand, find_kernel, register_kernel
+from hpmoe_ir.kernels.kernel import Kernel, KernelError, TileOperand
+from hpmoe_ir.kernels.registry import find_kernel, register_kernel
 
 DEVICE = Path(__file__).parents[2] / "hpmoe_ir" / "runtime" / "device"
 
@@ -158,7 +159,8 @@ def test_entry_points_that_lead_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str, message: str
 ):
     (tmp_path / "some_kernel_module.py").write_text(
-        "from hpmoe_ir.kernels import find_kernel\nNUMBER = 3\nOTHER = find_kernel('swiglu')\n"
+        "from hpmoe_ir.kernels.registry import find_kernel\n"
+        "NUMBER = 3\nOTHER = find_kernel('swiglu')\n"
     )
     entry_points(tmp_path, monkeypatch, point)
     with pytest.raises(KernelError) as error:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hpmoe_ir.layer import LayerConfig, LayerError
+from hpmoe_ir.layer.config import LayerConfig, LayerError
 
 SMALL = LayerConfig("small", hidden=64, width=32, experts=4, top_k=2, ranks=2, tokens=64)
 

@@ -7,11 +7,11 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from hpmoe_ir.executed_order import ExecutedOrder
-from hpmoe_ir.losses import Losses, matrix_core_losses
 from hpmoe_ir.runtime.task_records import TASK, Records
-from hpmoe_ir.slack import slack_us
-from hpmoe_ir.usage import alone_ns
+from hpmoe_ir.timing.executed_order import ExecutedOrder
+from hpmoe_ir.timing.losses import Losses, matrix_core_losses
+from hpmoe_ir.timing.slack import slack_us
+from hpmoe_ir.timing.usage import alone_ns
 
 
 def task(core: int, turn: int, ready: int, end: int, busy: int = 0, alone: int = 0) -> Records:

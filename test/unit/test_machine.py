@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpmoe_ir.machine import (
+from hpmoe_ir.machines.machine import (
     MACHINE_DIR,
     UNITS,
     MachineError,
@@ -15,7 +15,7 @@ from hpmoe_ir.machine import (
     load_machine,
     machine_names,
 )
-from hpmoe_ir.machine_rates import RANGES, RATE_NAMES, RATE_UNITS
+from hpmoe_ir.machines.rates import RANGES, RATE_NAMES, RATE_UNITS
 
 TEXT = (MACHINE_DIR / "ascend-a3.toml").read_text()
 

@@ -3,10 +3,10 @@
 import pytest
 
 from hpmoe_ir.diagnostics import InputError
-from hpmoe_ir.layer import LayerConfig
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.layer.routing import RoutingSpec
+from hpmoe_ir.layer.values import make_values
 from hpmoe_ir.memory_limit import available_memory, check_memory
-from hpmoe_ir.routing import RoutingSpec
-from hpmoe_ir.values import make_values
 
 
 def test_what_fits_is_let_through():

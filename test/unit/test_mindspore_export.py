@@ -11,11 +11,11 @@ import pytest
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.dtypes import to_bits
 from hpmoe_ir.frontends.mindspore_export import export_cell, mindspore_layer
-from hpmoe_ir.layer import LayerConfig
-from hpmoe_ir.oracle import mindspore_environment, numpy_layer
-from hpmoe_ir.routing import RankRouting, parse_routing
-from hpmoe_ir.tolerance import compare, tolerance
-from hpmoe_ir.values import make_values
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.layer.routing import RankRouting, parse_routing
+from hpmoe_ir.layer.values import make_values
+from hpmoe_ir.run.oracle import mindspore_environment, numpy_layer
+from hpmoe_ir.run.tolerance import compare, tolerance
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "mindspore_moe.py"

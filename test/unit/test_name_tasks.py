@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from hpmoe_ir.compiler import read_compiled
 from hpmoe_ir.dialects.queue import POINT_BITS
-from hpmoe_ir.execution import name_tasks
+from hpmoe_ir.driver.compiler import read_compiled
+from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.lowering.program import LoweredProgram
+from hpmoe_ir.run.execution import name_tasks
 from hpmoe_ir.runtime.device_fault import MOST_WAITING, DeviceFault, MemoryRange, Party, Waiting
-from hpmoe_ir.source import make_context
 from hpmoe_ir.tools.hpmoe import main
 
 

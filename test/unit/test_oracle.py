@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from hpmoe_ir.dtypes import Dtype
-from hpmoe_ir.layer import LayerConfig
-from hpmoe_ir.oracle import Oracle, OracleError, numpy_layer
-from hpmoe_ir.routing import parse_routing
-from hpmoe_ir.values import LayerValues, make_values
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.layer.routing import parse_routing
+from hpmoe_ir.layer.values import LayerValues, make_values
+from hpmoe_ir.run.oracle import Oracle, OracleError, numpy_layer
 
 LAYER = LayerConfig("small", hidden=48, width=32, experts=8, top_k=2, ranks=4, tokens=16)
 

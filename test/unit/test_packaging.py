@@ -72,6 +72,8 @@ def test_wheel_holds_every_file_and_nothing_else(tmp_path: Path):
     }
     for folder in LINKED:
         expected |= {
-            f"hpmoe_ir/{folder}/{path.name}" for path in (ROOT / folder).glob("*") if path.is_file()
+            f"hpmoe_ir/{path.relative_to(ROOT)}"
+            for path in (ROOT / folder).rglob("*")
+            if path.is_file() and "__pycache__" not in path.parts
         }
     assert names == expected

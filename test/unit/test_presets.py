@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import ModuleOp
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import TINY, preset_layer, preset_names
-from hpmoe_ir.layer import LayerConfig, LayerError
+from hpmoe_ir.layer.config import LayerConfig, LayerError
 
 PUBLISHED = {
     "deepseek-v3": (7168, 2048, 256, 8),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hpmoe_ir.route_layout import STATUS_OK, STATUS_OVER_CAPACITY, RouteLayout, padded
+from hpmoe_ir.kernels.route_layout import STATUS_OK, STATUS_OVER_CAPACITY, RouteLayout, padded
 
 Ints = np.ndarray[Any, np.dtype[np.integer[Any]]]
 

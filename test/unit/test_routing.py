@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hpmoe_ir.layer import LayerConfig
-from hpmoe_ir.routing import (
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.layer.routing import (
     RankRouting,
     RoutingError,
     check_capacity,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from xdsl.dialects.func import FuncOp
 
 from hpmoe_ir.frontends.build_layer import layer_module
-from hpmoe_ir.layer import LayerConfig
-from hpmoe_ir.saved_bytes import saved_by_choice, saved_values
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.passes.gradient.saved_bytes import saved_by_choice, saved_values
 
 
 def test_saved_bytes_of_each_choice():

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpmoe_ir.shrink import Shrunk, shrink, smaller_numbers
+from hpmoe_ir.run.shrink import Shrunk, shrink, smaller_numbers
 
 Sizes = tuple[int, int]
 

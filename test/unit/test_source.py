@@ -11,7 +11,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import UNKNOWN_LOC, ModuleOp
 from xdsl.utils.exceptions import DiagnosticException
 
-from hpmoe_ir.binary_target import BinaryTarget
 from hpmoe_ir.diagnostics import (
     InputError,
     RefusedError,
@@ -20,7 +19,8 @@ from hpmoe_ir.diagnostics import (
     refuse,
     verify_module,
 )
-from hpmoe_ir.source import make_context, parse_module, read_module
+from hpmoe_ir.driver.source import make_context, parse_module, read_module
+from hpmoe_ir.lowering.binary_target import BinaryTarget
 
 TEXT = """\
 func.func @f() {

@@ -10,11 +10,11 @@ import pytest
 from xdsl.dialects.builtin import IntegerAttr, i64
 
 from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK
+from hpmoe_ir.driver.source import make_context, parse_module
 from hpmoe_ir.lowering.ascendc import device_source
 from hpmoe_ir.lowering.program import LoweredProgram, LoweringError, lowered_program
 from hpmoe_ir.lowering.task_table import HEADER, TableError, read_task_table, task_table
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.source import make_context, parse_module
 
 LAYER = """
 func.func @layer(%x: {x}, %ids: {ids}, %gate: {gate}, %w13: {w13}, %w2: {w2}) -> {x} {{

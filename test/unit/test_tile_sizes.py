@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpmoe_ir.machine import Machine, load_machine, machine_names
-from hpmoe_ir.passes.tile_sizes import (
+from hpmoe_ir.machines.machine import Machine, load_machine, machine_names
+from hpmoe_ir.passes.tiling.tile_sizes import (
     MatmulTile,
     TileSizeError,
     check_matmul_tile,

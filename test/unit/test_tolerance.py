@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from hpmoe_ir.dtypes import Dtype, FloatArray, round_to
-from hpmoe_ir.layer import LayerConfig
-from hpmoe_ir.oracle import expert_rows, numpy_layer
-from hpmoe_ir.routing import parse_routing
-from hpmoe_ir.tolerance import Comparison, compare, tolerance
-from hpmoe_ir.values import LayerValues, all_tokens, make_values
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.layer.routing import parse_routing
+from hpmoe_ir.layer.values import LayerValues, all_tokens, make_values
+from hpmoe_ir.run.oracle import expert_rows, numpy_layer
+from hpmoe_ir.run.tolerance import Comparison, compare, tolerance
 
 SIZES = [
     LayerConfig("narrow", hidden=16, width=16, experts=8, top_k=2, ranks=2, tokens=40),

@@ -19,7 +19,7 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from hpmoe_ir.passes.tiling import RowwiseTilingTrait
+from hpmoe_ir.passes.tiling.context import RowwiseTilingTrait
 
 
 class ClampTiling(RowwiseTilingTrait):

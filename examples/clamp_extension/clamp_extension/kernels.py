@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hpmoe_ir.kernels import Cost, Kernel, TileOperand, TileView
+from hpmoe_ir.kernels.kernel import Cost, Kernel, TileOperand, TileView
 
 INCLUDE = Path(__file__).parent / "include"
 

@@ -24,7 +24,7 @@ EXTENSION = """from dataclasses import replace
 from xdsl.interpreter import InterpreterFunctions, register_impls
 from xdsl.universe import Universe
 
-from hpmoe_ir.kernels import find_kernel
+from hpmoe_ir.kernels.registry import find_kernel
 from hpmoe_ir.passes.plan_memory import PlanMemoryPass
 
 KERNEL = replace(find_kernel("swiglu"), name="mine_swiglu")

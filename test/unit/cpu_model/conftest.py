@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from hpmoe_ir.machine import load_machine
+from hpmoe_ir.machines.machine import load_machine
 from hpmoe_ir.runtime.cpu_build import KernelEntry, build
 from hpmoe_ir.runtime.cpu_model import RankLaunch, execute
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hpmoe_ir.machine import load_machine
+from hpmoe_ir.machines.machine import load_machine
 from hpmoe_ir.runtime.cpu_build import (
     INCLUDE_DIR,
     CompileError,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hpmoe_ir.machine import Machine, load_machine
+from hpmoe_ir.machines.machine import Machine, load_machine
 from hpmoe_ir.runtime.cpu_build import KernelEntry
 from hpmoe_ir.runtime.cpu_model import RankLaunch
 from hpmoe_ir.runtime.cpu_timing import CounterLines, execute_timed

@@ -19,7 +19,7 @@ from hpmoe_ir.dtypes import (
     underflow_error,
     unit_roundoff,
 )
-from hpmoe_ir.machine import load_machine
+from hpmoe_ir.machines.machine import load_machine
 from hpmoe_ir.runtime.cpu_build import KernelEntry, build
 from hpmoe_ir.runtime.cpu_model import RankLaunch, execute
 

@@ -25,8 +25,8 @@ import numpy.typing as npt
 import pytest
 
 from hpmoe_ir.dtypes import Dtype, from_bits, round_to, to_bits
+from hpmoe_ir.run.tolerance import FLOAT32, FUNCTION_ERROR
 from hpmoe_ir.runtime.device_fault import DeviceFault
-from hpmoe_ir.tolerance import FLOAT32, FUNCTION_ERROR
 
 DTYPES: tuple[Dtype, ...] = ("bf16", "f16")
 NOTHING = np.zeros(0, np.int32)

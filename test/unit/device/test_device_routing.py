@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from hpmoe_ir.route_layout import RouteLayout
+from hpmoe_ir.kernels.route_layout import RouteLayout
 from hpmoe_ir.runtime.device_fault import DeviceFault
 
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pytest
 
 from hpmoe_ir.dtypes import from_bits, round_to, to_bits
-from hpmoe_ir.machine import load_machine
-from hpmoe_ir.route_layout import RouteLayout
+from hpmoe_ir.kernels.route_layout import RouteLayout
+from hpmoe_ir.machines.machine import load_machine
 from hpmoe_ir.runtime.cpu_build import KernelEntry, build
 from hpmoe_ir.runtime.cpu_model import RankLaunch, execute
 from hpmoe_ir.runtime.device_fault import DeviceFault

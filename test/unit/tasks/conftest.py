@@ -36,8 +36,8 @@ from hpmoe_ir.dialects.tile import (
     buffers_of,
     families_of,
 )
-from hpmoe_ir.dialects.tile_types import BufferType
-from hpmoe_ir.dialects.tile_verify import verify_program
+from hpmoe_ir.dialects.tile.types import BufferType
+from hpmoe_ir.dialects.tile.verify import verify_program
 
 IntArray: TypeAlias = np.ndarray[Any, np.dtype[np.integer[Any]]]
 Task: TypeAlias = tuple[int, str, int]

@@ -15,9 +15,9 @@ from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.passes.queue_order_proof import OrderProof
-from hpmoe_ir.passes.queue_run import run_queues
-from hpmoe_ir.passes.queue_tasks import NONE, QueueTasks, queue_tasks
+from hpmoe_ir.passes.proof.order import OrderProof
+from hpmoe_ir.passes.proof.run import run_queues
+from hpmoe_ir.passes.proof.tasks import NONE, QueueTasks, queue_tasks
 
 RANKS, LOCAL = 2, 2
 LAYER = preset_layer("deepseek-v3-tiny").with_sizes(ranks=RANKS, experts=RANKS * LOCAL, tokens=16)

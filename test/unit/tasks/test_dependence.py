@@ -14,8 +14,14 @@ from xdsl.utils.exceptions import PassFailedException
 from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.region import Block, GroupedRows, Region, Whole
 from hpmoe_ir.dialects.tile import TasksOp
-from hpmoe_ir.dialects.tile_types import BufferType
-from hpmoe_ir.passes.dependence import DependenceError, EventMap, Granularity, Shape, events_between
+from hpmoe_ir.dialects.tile.types import BufferType
+from hpmoe_ir.passes.analysis.dependence import (
+    DependenceError,
+    EventMap,
+    Granularity,
+    Shape,
+    events_between,
+)
 from hpmoe_ir.passes.insert_dependencies import InsertDependenciesPass, find_dependences
 
 WHOLE = Whole()

@@ -10,12 +10,12 @@ from xdsl.ir.affine import AffineExpr
 
 from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.tile import DependenceOp, TasksOp
-from hpmoe_ir.machine import load_machine
-from hpmoe_ir.passes.free_cores import Lanes
-from hpmoe_ir.passes.list_schedule import Limit, Times, list_schedule
-from hpmoe_ir.passes.order_list import ways_to_the_end
-from hpmoe_ir.passes.order_policy import Work
-from hpmoe_ir.passes.task_graph import task_graph
+from hpmoe_ir.machines.machine import load_machine
+from hpmoe_ir.passes.policies.list_order import ways_to_the_end
+from hpmoe_ir.passes.policies.policy import Work
+from hpmoe_ir.passes.scheduling.free_cores import Lanes
+from hpmoe_ir.passes.scheduling.list_schedule import Limit, Times, list_schedule
+from hpmoe_ir.passes.scheduling.task_graph import task_graph
 
 MACHINE = load_machine("ascend-a3")
 # Signals that take no time make times easy to read.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise, product
 
-from hpmoe_ir.compiler import compile_module
 from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK
+from hpmoe_ir.driver.compiler import compile_module
+from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.source import make_context
 
 LAYER = preset_layer("deepseek-v3-tiny").with_sizes(ranks=4, tokens=64)
 EXPERTS = LAYER.local_experts

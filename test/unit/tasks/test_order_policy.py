@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from hpmoe_ir.dialects.tile import BufferOp, DependenceOp, ProgramOp, TasksOp, buffers_of
-from hpmoe_ir.machine import load_machine
+from hpmoe_ir.machines.machine import load_machine
 from hpmoe_ir.passes.insert_dependencies import find_dependences
-from hpmoe_ir.passes.known_policies import POLICIES
-from hpmoe_ir.passes.order_depth_first import depth_first
-from hpmoe_ir.passes.order_policy import Keys, Work, first_violation
+from hpmoe_ir.passes.policies.depth_first import depth_first
+from hpmoe_ir.passes.policies.policy import Keys, Work, first_violation
+from hpmoe_ir.passes.policies.registry import POLICIES
 
 SEEDS = range(40)
 MACHINE = load_machine("ascend-a3")

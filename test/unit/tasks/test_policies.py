@@ -14,14 +14,14 @@ import pytest
 from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK, ProgramOp, orders_of
 from hpmoe_ir.dialects.region import format_region
 from hpmoe_ir.dialects.tile import families_of
+from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
-from hpmoe_ir.layer import LayerConfig
+from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.passes.known_policies import POLICIES
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.serial_stages import serial_stages
-from hpmoe_ir.source import make_context
+from hpmoe_ir.passes.policies.registry import POLICIES
+from hpmoe_ir.timing.serial_stages import serial_stages
 
 SEEDS = range(8)
 TWO_CORES = Path(__file__).parents[2] / "filecheck" / "passes" / "inputs" / "two-cores.toml"

@@ -21,13 +21,13 @@ from hpmoe_ir.dialects.queue import (
     waits_of,
 )
 from hpmoe_ir.dialects.tile import TasksOp, families_of
+from hpmoe_ir.driver.source import make_context
+from hpmoe_ir.driver.specs import find, parse_many
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
-from hpmoe_ir.machine import load_machine
+from hpmoe_ir.machines.machine import load_machine
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.schedules import schedule_passes
-from hpmoe_ir.source import make_context
-from hpmoe_ir.specs import find, parse_many
+from hpmoe_ir.schedule.named import schedule_passes
 from hpmoe_ir.universe import PASSES
 
 ORDER_FILE = Path(__file__).parents[2] / "data" / "published-order.json.gz"

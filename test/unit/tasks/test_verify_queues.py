@@ -22,17 +22,17 @@ from hpmoe_ir.diagnostics import RefusedError
 from hpmoe_ir.dialects import queue
 from hpmoe_ir.dialects.index import evaluate_index
 from hpmoe_ir.dialects.tile import buffers_of, families_of
-from hpmoe_ir.dialects.tile_types import IndexAttr, dense_i32
-from hpmoe_ir.machine import MACHINE_DIR
+from hpmoe_ir.dialects.tile.types import IndexAttr, dense_i32
+from hpmoe_ir.machines.machine import MACHINE_DIR
+from hpmoe_ir.passes.analysis.task_uses import uses_of
 from hpmoe_ir.passes.assign_queues import AssignQueuesPass
 from hpmoe_ir.passes.elide_dependencies import ElideDependenciesPass
 from hpmoe_ir.passes.insert_dependencies import InsertDependenciesPass
-from hpmoe_ir.passes.queue_layout import check_thresholds
-from hpmoe_ir.passes.queue_order_proof import OrderProof
-from hpmoe_ir.passes.queue_races import check_launches, check_order
-from hpmoe_ir.passes.queue_run import run_queues
-from hpmoe_ir.passes.queue_tasks import queue_tasks
-from hpmoe_ir.passes.task_uses import uses_of
+from hpmoe_ir.passes.proof.layout import check_thresholds
+from hpmoe_ir.passes.proof.order import OrderProof
+from hpmoe_ir.passes.proof.races import check_launches, check_order
+from hpmoe_ir.passes.proof.run import run_queues
+from hpmoe_ir.passes.proof.tasks import queue_tasks
 from hpmoe_ir.passes.verify_queues import verify_queues
 
 Task: TypeAlias = tuple[int, str, int]

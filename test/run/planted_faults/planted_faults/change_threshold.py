@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from hpmoe_ir.dialects.queue import EventOp
-from hpmoe_ir.dialects.tile_types import dense_i32
+from hpmoe_ir.dialects.tile.types import dense_i32
 
 
 @dataclass(frozen=True)

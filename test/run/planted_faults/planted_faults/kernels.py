@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from hpmoe_ir.kernels import find_kernel
+from hpmoe_ir.kernels.registry import find_kernel
 
 FORGETFUL_SWIGLU = replace(
     find_kernel("swiglu"),

@@ -1,0 +1,117 @@
+"""The graph level: what one Mixture-of-Experts layer computes, over tensors.
+
+The program is one rank's view of an SPMD program over R ranks. Ranks bring their own tokens, at
+most T each and possibly none; each of the E experts lives on one rank, L = E / R on each, expert x
+on rank x / L. A token goes to K different experts.
+
+Where the rows of a tensor live, and how many there can be, is the encoding of its type:
+
+```
+tensor<?x64xbf16, #moe.tokens<64 rows>>           this rank's tokens, in their order
+tensor<?x64xbf16, #moe.sent<128 rows>>            a row for each (token, expert), in send order
+tensor<?x64xbf16, #moe.grouped<256 rows>>         the rows that the local experts receive
+tensor<2x64x64xbf16, #moe.experts<4 over 2 ranks>>   weights of this rank's 2 of 4 experts
+```
+
+Send order: the (token, expert) pairs of a rank sorted by (expert, token). Receive order: sorted by
+(local expert, source rank, token). The number of rows is `?` since it follows from the routing at
+run time; the capacity in the type is what memory is planned for.
+
+A whole layer, forward (types left out):
+
+```
+%route = moe.route %ids
+%recv = moe.dispatch %x by %route
+%h = moe.grouped_matmul %recv, %w13 by %route
+%a = moe.swiglu %h
+%y = moe.grouped_matmul %a, %w2 by %route
+%out = moe.combine %y, %gate by %route
+```
+
+and its gradients, as `derive-backward` makes them:
+
+```
+%route = moe.route %ids
+%dy = moe.dispatch_weighted %dout, %gate by %route
+%dgate = moe.gate_gradient %back, %dout by %route
+%da = moe.grouped_matmul %dy, %w2 by %route {transpose_rhs}
+%dw2 = moe.grouped_matmul %a, %dy by %route {transpose_lhs}
+%dh = moe.swiglu_grad %h, %da
+%drecv = moe.grouped_matmul %dh, %w13 by %route {transpose_rhs}
+%dw13 = moe.grouped_matmul %recv, %dh by %route {transpose_lhs}
+%dcopies = moe.collect %drecv by %route
+%dx = moe.sum_copies %dcopies by %route
+```
+
+The operations are in modules by what they do: `routing`, `matmul`, `rowwise`, and
+`gradient` for those that only gradients need.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Dialect
+
+from hpmoe_ir.dialects.moe.checks import check_rows, check_type, route_type, tensor_type
+from hpmoe_ir.dialects.moe.gradient import DispatchWeightedOp, GateGradientOp, SumCopiesOp
+from hpmoe_ir.dialects.moe.matmul import GroupedMatmulOp
+from hpmoe_ir.dialects.moe.routing import (
+    CollectOp,
+    CombineOp,
+    DispatchOp,
+    RouteOp,
+    WeightedSumOp,
+)
+from hpmoe_ir.dialects.moe.rowwise import AddOp, SwiGLUGradOp, SwiGLUOp
+from hpmoe_ir.dialects.placement import (
+    ExpertsAttr,
+    GroupedAttr,
+    RouteType,
+    RowsAttr,
+    SentAttr,
+    TokensAttr,
+)
+
+__all__ = [
+    "AddOp",
+    "CollectOp",
+    "CombineOp",
+    "DispatchOp",
+    "DispatchWeightedOp",
+    "ExpertsAttr",
+    "GateGradientOp",
+    "GroupedAttr",
+    "GroupedMatmulOp",
+    "Moe",
+    "RouteOp",
+    "RouteType",
+    "RowsAttr",
+    "SentAttr",
+    "SumCopiesOp",
+    "SwiGLUGradOp",
+    "SwiGLUOp",
+    "TokensAttr",
+    "WeightedSumOp",
+    "check_rows",
+    "check_type",
+    "route_type",
+    "tensor_type",
+]
+
+Moe = Dialect(
+    "moe",
+    [
+        RouteOp,
+        DispatchOp,
+        DispatchWeightedOp,
+        GroupedMatmulOp,
+        SwiGLUOp,
+        SwiGLUGradOp,
+        CombineOp,
+        CollectOp,
+        WeightedSumOp,
+        SumCopiesOp,
+        GateGradientOp,
+        AddOp,
+    ],
+    [RouteType, TokensAttr, SentAttr, GroupedAttr, ExpertsAttr],
+)

@@ -1,0 +1,131 @@
+"""The `tile` dialect: a layer as families of tile tasks over buffers.
+
+A `tile.program` is one rank's view of an SPMD program. Its buffers live in global memory; its
+families of tasks say, for each point of a grid, which kernel runs on which kind of core and which
+regions it reads and writes. Nothing says when a task runs: orders follow from regions
+(`insert-dependencies`), and a program without dependences may be run family by family.
+
+```
+tile.program @layer ranks 2 {
+  tile.buffer @recv window : !tile.buffer<grouped 256 rows, 64xbf16>
+  tile.buffer @w13 input : !tile.buffer<2x64x64xbf16>
+  tile.buffer @h workspace : !tile.buffer<grouped 256 rows, 64xbf16>
+  tile.buffer @route workspace : !moe.route<64 tokens, top 2, 4 experts over 2 ranks, 256 rows>
+  tile.tasks @gmm1 (e, g, n) in (2, 1, 1) on aic kernel "grouped_matmul" using @route
+    reads @recv[grouped(e, g of 1), :], @w13[e, :, block(n by 64)]
+    writes @h[grouped(e, g of 1), block(n by 64)]
+}
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import I64, IntegerAttr, StringAttr, SymbolNameConstraint, i64
+from xdsl.ir import Block, Dialect, Operation
+from xdsl.ir import Region as IRRegion
+from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, region_def, traits_def
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import NoTerminator, SymbolOpInterface, SymbolTable
+
+from hpmoe_ir.dialects.tile.buffer import (
+    SPACES,
+    BufferOp,
+    buffer_bytes,
+    buffer_type,
+    copy_bytes,
+    element_bytes,
+    route_type,
+)
+from hpmoe_ir.dialects.tile.dependence import DependenceOp
+from hpmoe_ir.dialects.tile.tasks import TasksOp
+from hpmoe_ir.dialects.tile.types import BufferType, CostAttr, IndexAttr, RegionAttr
+from hpmoe_ir.dialects.tile.verify import verify_program
+
+__all__ = [
+    "SPACES",
+    "BufferOp",
+    "DependenceOp",
+    "ProgramOp",
+    "TasksOp",
+    "Tile",
+    "buffer_bytes",
+    "buffer_type",
+    "buffers_of",
+    "copy_bytes",
+    "element_bytes",
+    "families_of",
+    "route_type",
+]
+
+
+@irdl_op_definition
+class ProgramOp(IRDLOperation):
+    """One rank's program: buffers, families of tasks and, once inserted, their dependences.
+
+    ```
+    tile.program @layer ranks 2 {
+      ...
+    }
+    ```
+    """
+
+    name = "tile.program"
+
+    sym_name = prop_def(SymbolNameConstraint())
+    ranks = prop_def(IntegerAttr[I64])
+    """Number of ranks that run the program."""
+    body = region_def("single_block")
+
+    traits = traits_def(NoTerminator(), SymbolOpInterface(), SymbolTable())
+
+    def __init__(self, name: str, ranks: int, ops: Sequence[Operation] = ()) -> None:
+        super().__init__(
+            properties={"sym_name": StringAttr(name), "ranks": IntegerAttr(ranks, i64)},
+            regions=[IRRegion(Block(ops))],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ProgramOp:
+        name = parser.parse_symbol_name().data
+        parser.parse_keyword("ranks")
+        ranks = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        op = cls(name, ranks)
+        op.body.detach_block(0)
+        op.body.add_block(_single_block(parser.parse_region()))
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name)
+        printer.print_string(f" ranks {self.ranks.value.data} ")
+        printer.print_region(self.body)
+
+    def verify_(self) -> None:
+        dependences = [op for op in self.body.block.ops if isinstance(op, DependenceOp)]
+        verify_program(buffers_of(self), families_of(self), self.ranks.value.data, dependences)
+
+
+def _single_block(region: IRRegion) -> Block:
+    return region.detach_block(0) if region.blocks else Block()
+
+
+def buffers_of(program: Operation) -> dict[str, BufferOp]:
+    """The buffers of a program by name, in order."""
+    block = program.regions[0].block
+    return {op.sym_name.data: op for op in block.ops if isinstance(op, BufferOp)}
+
+
+def families_of(program: Operation) -> dict[str, TasksOp]:
+    """The families of tasks of a program by name, in order."""
+    block = program.regions[0].block
+    return {op.sym_name.data: op for op in block.ops if isinstance(op, TasksOp)}
+
+
+Tile = Dialect(
+    "tile",
+    [ProgramOp, BufferOp, TasksOp, DependenceOp],
+    [BufferType, RegionAttr, IndexAttr, CostAttr],
+)

@@ -1,0 +1,182 @@
+"""Credits: puts without rows send no signal, the rank that they would tell counts them itself.
+
+All ranks have the counts of all, so a rank knows from its own route which of the puts that others
+have for it move nothing. `credited by @build_route` on a signal, or on the dependence that it comes
+from, says that a task without rows does not signal, and that @build_route, on the rank whose event
+it is, counts towards the event once for each such task. So every event gets as many counts in a
+launch as its threshold says, whatever the routing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from xdsl.dialects.builtin import FlatSymbolRefAttr, SymbolRefAttr
+from xdsl.ir.affine import AffineExpr
+from xdsl.parser import AttrParser
+from xdsl.utils.exceptions import VerifyException
+
+from hpmoe_ir.dialects.index import IntArray, dims_used, evaluate_index, format_index, index_values
+from hpmoe_ir.dialects.placement import RouteType
+from hpmoe_ir.dialects.region import GroupedRows, SentRows, format_region
+from hpmoe_ir.dialects.tile.buffer import BufferOp
+from hpmoe_ir.dialects.tile.tasks import TasksOp
+
+MOST_CREDITED_EVENTS = 4096
+"""Most events of a family on one rank, as the device has a data block of local memory for each."""
+
+
+class CreditError(VerifyException):
+    """Puts that cannot be credited; the message says why."""
+
+
+@dataclass(frozen=True)
+class CreditedPuts:
+    """Puts of which the receiving rank knows, from its own route, whether they have rows."""
+
+    peer_dim: int
+    """The coordinate that says which rank a put is for. Each rank has one value of it for each."""
+    rows: GroupedRows | SentRows
+    """The rows that a put writes. The receiver has them as rows that it received for an expert of
+    its own, or that it sent to an expert of the sender."""
+
+
+def credited_puts(
+    family: TasksOp,
+    route: RouteType | None,
+    peer: AffineExpr | None,
+    index: Sequence[AffineExpr],
+    extents: Sequence[int],
+) -> CreditedPuts:
+    """What receivers know of a family's puts, which signal event `index` of `extents` on `peer`.
+
+    Raises CreditError where they cannot know which puts have no rows, or where there are too many
+    events.
+    """
+    if route is None or family.route is None:
+        raise CreditError("its tasks use no route, so they always have rows")
+    if peer is None or family.target_peer is None:
+        raise CreditError("its tasks signal their own rank; only puts are credited")
+    regions = [r for r in family.write_regions if r.rows is not None]
+    found = {r.rows for r in regions}
+    rows = regions[0].rows if len(found) == 1 else None
+    if not isinstance(rows, GroupedRows | SentRows):
+        raise CreditError("its tasks do not put rows of one expert")
+    text = format_region(regions[0], family.dim_names)
+    names = family.dim_names
+    if family.target_peer != peer:
+        raise CreditError(
+            f"its tasks put rows on {format_index(family.target_peer, names)} and signal on "
+            f"{format_index(peer, names)}: the receiver counts only what it receives"
+        )
+    ranks = route.ranks.data
+    dim = _peer_dim(family, peer, ranks)
+    for expr in (*index, rows.expert, rows.chunk.index):
+        if dim in dims_used(expr):
+            raise CreditError(
+                f"{format_index(expr, names)} depends on {names[dim]}, by which puts differ in "
+                "their peer alone"
+            )
+    if isinstance(rows, GroupedRows):
+        if rows.groups != ranks or not _is_rank(family, rows.group, 1, ranks):
+            raise CreditError(f"{text}: a put writes the rows of its own rank")
+    elif not _is_rank(family, rows.expert, route.local_experts, ranks):
+        raise CreditError(f"{text}: a put writes the rows of its own experts")
+    if prod(extents) > MOST_CREDITED_EVENTS:
+        raise CreditError(
+            f"{prod(extents)} events of one family, at most {MOST_CREDITED_EVENTS} are credited"
+        )
+    return CreditedPuts(dim, rows)
+
+
+def _peer_dim(family: TasksOp, peer: AffineExpr, ranks: int) -> int:
+    """The coordinate that says the peer: on each rank every peer has one value of it."""
+    names = family.dim_names
+    used = sorted(dims_used(peer))
+    if len(used) == 1 and family.extents[used[0]] == ranks:
+        values = np.arange(ranks, dtype=np.int64)
+        point: list[IntArray | int] = [0] * len(names)
+        point[used[0]] = values[None, :]
+        peers = np.broadcast_to(evaluate_index(peer, point, values[:, None]), (ranks, ranks))
+        if (np.sort(peers, axis=1) == values).all():
+            return used[0]
+    raise CreditError(
+        f"the peer {format_index(peer, names)} must take each rank once over one coordinate"
+    )
+
+
+def _is_rank(family: TasksOp, expr: AffineExpr, factor: int, ranks: int) -> bool:
+    """Whether `expr` floordiv `factor` is the rank of the task."""
+    for rank in range(ranks):
+        fixed = expr.replace_dims_and_symbols(
+            [AffineExpr.dimension(i) for i in range(len(family.extents))],
+            [AffineExpr.constant(rank)],
+        )
+        values = index_values(fixed, family.extents, 1)
+        if (values // factor != rank).any():
+            return False
+    return True
+
+
+def verify_credit(
+    credit: str,
+    family: TasksOp,
+    families: Mapping[str, TasksOp],
+    buffers: Mapping[str, BufferOp],
+    peer: AffineExpr | None,
+    index: Sequence[AffineExpr],
+    extents: Sequence[int],
+) -> None:
+    """Refuses a credit that cannot be given, or by a family that cannot give it.
+
+    Raises VerifyException naming the family of puts and what is wrong.
+    """
+    name = family.sym_name.data
+    where = f"@{name} credited by @{credit}"
+    try:
+        credited_puts(family, route_of(family, buffers), peer, index, extents)
+    except CreditError as e:
+        raise VerifyException(f"{where}: {e}") from e
+    by = families.get(credit)
+    if by is None:
+        raise VerifyException(f"{where}: no family of tasks @{credit}")
+    assert family.route is not None
+    route = family.route.root_reference.data
+    if not gives_credit(by, route):
+        raise VerifyException(
+            f"{where}: expected one task on aiv that writes @{route}, found {by.task_count} on "
+            f"{by.core.data} that {'writes' if writes(by, route) else 'does not write'} it"
+        )
+
+
+def route_of(family: TasksOp, buffers: Mapping[str, BufferOp]) -> RouteType | None:
+    """The route that a family uses."""
+    buffer = None if family.route is None else buffers.get(family.route.root_reference.data)
+    type = None if buffer is None else buffer.type
+    return type if isinstance(type, RouteType) else None
+
+
+def writes(family: TasksOp, buffer: str) -> bool:
+    """Whether a family writes a buffer of its own rank."""
+    return any(r.buffer == buffer and r.peer is None for r in family.write_regions)
+
+
+def gives_credit(family: TasksOp, route: str) -> bool:
+    """Whether a family can count the puts without rows of a route: a single task that builds it."""
+    return family.core.data == "aiv" and family.task_count == 1 and writes(family, route)
+
+
+def parse_credit(parser: AttrParser) -> FlatSymbolRefAttr | None:
+    """Reads `credited by @build_route`, where it is there."""
+    if parser.parse_optional_keyword("credited") is None:
+        return None
+    parser.parse_keyword("by")
+    return SymbolRefAttr(parser.parse_symbol_name())
+
+
+def credit_text(credit: FlatSymbolRefAttr) -> str:
+    """Text of a credit; `parse_credit` reads it back."""
+    return f"credited by @{credit.root_reference.data}"

@@ -1,0 +1,190 @@
+"""Types and attributes of the `tile` dialect: buffers, regions, index expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    I32,
+    ArrayAttr,
+    BytesAttr,
+    DenseArrayBase,
+    FixedBitwidthType,
+    IntAttr,
+    StringAttr,
+    i32,
+)
+from xdsl.ir import Attribute, Data, ParametrizedAttribute, TypeAttribute
+from xdsl.ir.affine import AffineExpr
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from hpmoe_ir.dialects.index import IntArray, default_names, format_index, parse_index
+from hpmoe_ir.dialects.region import Region, format_region, parse_region
+from hpmoe_ir.kernels.kernel import Cost
+
+# Attributes print coordinates as d0, d1, ...: more of them than any grid has.
+NAMES = default_names(32)
+
+MOST_BUFFER_BYTES = 1 << 40
+"""More than any chip has. Offsets in bytes of many such buffers have room in 64 bits."""
+
+MOST_EVENTS = 1 << 24
+"""Of a family. Each has a counter in a cache line of its own: these take 1 GiB."""
+
+
+@irdl_attr_definition
+class BufferType(ParametrizedAttribute, TypeAttribute):
+    """Shape and element type of a buffer; the first dimension may be token rows.
+
+    `tokens` rows are this rank's tokens, `grouped` rows those received by its experts, `sent` rows
+    its own in send order. The number given is the most there can be.
+
+    ```
+    !tile.buffer<grouped 256 rows, 64xbf16>
+    !tile.buffer<2x64x64xbf16>
+    ```
+    """
+
+    name = "tile.buffer"
+
+    rows: StringAttr
+    """Kind of the rows of dimension 0, empty when the dimension is static."""
+    shape: ArrayAttr[IntAttr]
+    element_type: Attribute
+
+    def __init__(self, shape: Sequence[int], element_type: Attribute, rows: str = "") -> None:
+        super().__init__(StringAttr(rows), ArrayAttr(IntAttr(n) for n in shape), element_type)
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """Extents, the capacity in rows for dimension 0 where rows are dynamic."""
+        return tuple(n.data for n in self.shape)
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            rows = parser.parse_optional_keyword("tokens")
+            rows = rows or parser.parse_optional_keyword("grouped")
+            rows = rows or parser.parse_optional_keyword("sent") or ""
+            shape: list[int] = []
+            if rows:
+                shape.append(parser.parse_integer(allow_boolean=False, allow_negative=False))
+                parser.parse_keyword("rows")
+                parser.parse_punctuation(",")
+            rest, element_type = parser.parse_ranked_shape()
+        return (StringAttr(rows), ArrayAttr(IntAttr(n) for n in [*shape, *rest]), element_type)
+
+    def print_parameters(self, printer: Printer) -> None:
+        dims = self.dims
+        with printer.in_angle_brackets():
+            if self.rows.data:
+                printer.print_string(f"{self.rows.data} {dims[0]} rows, ")
+                dims = dims[1:]
+            for n in dims:
+                printer.print_string(f"{n}x")
+            printer.print_attribute(self.element_type)
+
+    def verify(self) -> None:
+        if any(n <= 0 for n in self.dims):
+            raise VerifyException(f"extents of a buffer must be positive, found {list(self.dims)}")
+        type = self.element_type
+        if not isinstance(type, FixedBitwidthType) or type.bitwidth not in (8, 16, 32, 64):
+            raise VerifyException(
+                f"elements of a buffer have 8, 16, 32 or 64 bits, as i32 or bf16, found {type}"
+            )
+        size = prod(self.dims) * type.size
+        if size > MOST_BUFFER_BYTES:
+            raise VerifyException(f"a buffer has at most {MOST_BUFFER_BYTES} bytes, found {size}")
+
+
+@irdl_attr_definition
+class RegionAttr(Data[Region]):
+    """A region of a buffer as a function of the grid point, coordinates d0, d1, ...
+
+    ```
+    #tile.region<@recv[grouped(d0, d1 of 2), :]>
+    ```
+    """
+
+    name = "tile.region"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Region:
+        with parser.in_angle_brackets():
+            return parse_region(parser, NAMES)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(format_region(self.data, NAMES))
+
+
+@irdl_attr_definition
+class IndexAttr(Data[AffineExpr]):
+    """An index expression over the grid point, coordinates d0, d1, ..., and the rank.
+
+    ```
+    #tile.index<(rank + d0) mod 4>
+    ```
+    """
+
+    name = "tile.index"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> AffineExpr:
+        with parser.in_angle_brackets():
+            return parse_index(parser, NAMES)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(format_index(self.data, NAMES))
+
+
+COST_FIELDS = (
+    ("macs", "macs"),
+    ("vector_elements", "vector elements"),
+    ("bytes_moved", "bytes"),
+)
+"""Fields of a cost with their units in text."""
+
+
+@irdl_attr_definition
+class CostAttr(Data[Cost]):
+    """What a task costs for each row, or in all where it has no dynamic rows.
+
+    ```
+    #tile.cost<4096 macs, 0 vector elements, 768 bytes>
+    ```
+    """
+
+    name = "tile.cost"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Cost:
+        with parser.in_angle_brackets():
+            numbers: dict[str, int] = {}
+            for i, (field, unit) in enumerate(COST_FIELDS):
+                if i:
+                    parser.parse_punctuation(",")
+                numbers[field] = parser.parse_integer(allow_boolean=False, allow_negative=False)
+                for word in unit.split():
+                    parser.parse_keyword(word)
+        return Cost(**numbers)
+
+    def print_parameter(self, printer: Printer) -> None:
+        parts = (f"{getattr(self.data, field)} {unit}" for field, unit in COST_FIELDS)
+        printer.print_string(f"<{', '.join(parts)}>")
+
+
+def dense_i32(values: IntArray) -> DenseArrayBase[I32]:
+    """A dense array attribute from NumPy values, without a Python loop."""
+    return DenseArrayBase(i32, BytesAttr(np.ascontiguousarray(values, dtype="<i4").tobytes()))
+
+
+def int_array(dense: DenseArrayBase[I32]) -> IntArray:
+    """The values of a dense i32 array attribute."""
+    return np.frombuffer(dense.data.data, dtype="<i4").astype(np.int64)

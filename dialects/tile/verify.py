@@ -1,0 +1,220 @@
+"""Checks of a whole program that no single op of it can make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.ir.affine import AffineExpr
+from xdsl.utils.exceptions import VerifyException
+
+from hpmoe_ir.dialects.index import dims_used, format_index, index_range
+from hpmoe_ir.dialects.placement import RouteType
+from hpmoe_ir.dialects.region import (
+    Block,
+    GroupedRows,
+    Point,
+    Region,
+    Selector,
+    SentRows,
+    TokenRows,
+    Whole,
+    format_region,
+)
+from hpmoe_ir.dialects.tile.buffer import BufferOp
+from hpmoe_ir.dialects.tile.credit import verify_credit
+from hpmoe_ir.dialects.tile.dependence import DependenceOp
+from hpmoe_ir.dialects.tile.tasks import TasksOp
+from hpmoe_ir.dialects.tile.types import BufferType
+
+_ROWS_OF_SELECTOR = {GroupedRows: "grouped", SentRows: "sent", TokenRows: "tokens"}
+"""Kind of rows that each dynamic selector is for."""
+
+
+def verify_program(
+    buffers: dict[str, BufferOp],
+    families: dict[str, TasksOp],
+    ranks: int,
+    dependences: Iterable[DependenceOp] = (),
+) -> None:
+    """Checks every family's regions against the buffers of the program, and the dependences.
+
+    Raises VerifyException naming the family, the region and the rule.
+    """
+    if ranks <= 0:
+        raise VerifyException(f"a program runs on at least one rank, found {ranks}")
+    for family in families.values():
+        _verify_family(family, buffers, ranks)
+    for dependence in dependences:
+        _verify_dependence(dependence, buffers, families, ranks)
+
+
+def _verify_family(family: TasksOp, buffers: dict[str, BufferOp], ranks: int) -> None:
+    name = family.sym_name.data
+    route = None
+    if family.route is not None:
+        buffer = buffers.get(family.route.root_reference.data)
+        if buffer is None or not isinstance(buffer.type, RouteType):
+            raise VerifyException(
+                f"@{name} uses @{family.route.root_reference.data}, which is no buffer of a route"
+            )
+        route = buffer.type
+    for region in (*family.read_regions, *family.write_regions):
+        text = format_region(region, family.dim_names)
+        where = f"@{name}: {text}"
+        buffer = buffers.get(region.buffer)
+        if buffer is None:
+            known = ", ".join(f"@{b}" for b in buffers)
+            raise VerifyException(f"{where}: no such buffer, known: {known}")
+        if region.peer is not None and buffer.space.data != "window":
+            raise VerifyException(
+                f"{where}: another rank's memory is reached through a window, "
+                f"@{region.buffer} is {buffer.space.data}"
+            )
+        if isinstance(buffer.content, RouteType):
+            if region.selectors != (Whole(),):
+                raise VerifyException(f"{where}: a route is read and written as a whole, by [:]")
+        else:
+            _verify_selectors(where, region, buffer.content, ranks, route)
+            _verify_ranges(where, family, region, buffer.content, ranks, route)
+
+
+def _verify_selectors(
+    where: str, region: Region, type: BufferType, ranks: int, route: RouteType | None
+) -> None:
+    """A selector for each dimension, of the kind that the dimension has."""
+    if len(region.selectors) != len(type.dims):
+        raise VerifyException(
+            f"{where}: {len(region.selectors)} selectors for a buffer of "
+            f"{len(type.dims)} dimensions"
+        )
+    for i, selector in enumerate(region.selectors):
+        dynamic = isinstance(selector, GroupedRows | SentRows | TokenRows)
+        if dynamic and (i or _ROWS_OF_SELECTOR[selector.__class__] != type.rows.data):
+            raise VerifyException(
+                f"{where}: dimension {i} of {type} does not have rows of that kind"
+            )
+        if i == 0 and type.rows.data and isinstance(selector, Point | Block):
+            raise VerifyException(
+                f"{where}: dimension 0 has {type.rows.data} rows, select them by "
+                f"{type.rows.data}(...) or :"
+            )
+        if isinstance(selector, GroupedRows) and selector.groups > ranks:
+            raise VerifyException(f"{where}: {selector.groups} source groups of {ranks} ranks")
+        if dynamic and route is None and not isinstance(selector, TokenRows):
+            raise VerifyException(f"{where}: rows of the route need `using` a route")
+
+
+def _verify_ranges(
+    where: str,
+    family: TasksOp,
+    region: Region,
+    type: BufferType,
+    ranks: int,
+    route: RouteType | None,
+) -> None:
+    """Every index stays inside what it counts, on all ranks and at all points of the grid."""
+
+    def indices() -> Iterator[tuple[AffineExpr, int]]:
+        for selector, extent in zip(region.selectors, type.dims, strict=True):
+            yield from _limits(selector, extent, route)
+        if region.peer is not None:
+            yield region.peer, ranks
+
+    for expr, count in indices():
+        low, high = index_range(expr, family.extents, ranks)
+        if low < 0 or high >= count:
+            raise VerifyException(
+                f"{where}: {format_index(expr, family.dim_names)} is {low} to {high}, expected 0 "
+                f"to {count - 1}"
+            )
+
+
+def _limits(
+    selector: Selector, extent: int, route: RouteType | None
+) -> Iterator[tuple[AffineExpr, int]]:
+    """The index expressions of a selector, each with the number of values that it may have."""
+    match selector:
+        case Whole():
+            return
+        case Point():
+            yield selector.index, extent
+        case Block():
+            yield selector.index, -(-extent // selector.size)
+        case TokenRows():
+            yield selector.index, selector.count
+        case GroupedRows():
+            assert route is not None, "grouped rows have a route"
+            yield selector.expert, route.local_experts
+            yield selector.group, selector.groups
+            yield selector.chunk.index, selector.chunk.count
+        case SentRows():
+            assert route is not None, "sent rows have a route"
+            yield selector.expert, route.experts.data
+            yield selector.chunk.index, selector.chunk.count
+
+
+def _verify_dependence(
+    d: DependenceOp, buffers: dict[str, BufferOp], families: dict[str, TasksOp], ranks: int
+) -> None:
+    producer, consumer = d.producer.root_reference.data, d.consumer.root_reference.data
+    where = f"@{producer} -> @{consumer}"
+    for buffer in d.buffers:
+        if buffer.root_reference.data not in buffers:
+            raise VerifyException(f"{where}: no such buffer @{buffer.root_reference.data}")
+    for name, dims, exprs in (
+        (producer, d.producer_dims, d.source_exprs),
+        (consumer, d.consumer_dims, d.target_exprs),
+    ):
+        family = families.get(name)
+        if family is None:
+            raise VerifyException(f"{where}: no family of tasks @{name}")
+        if len(dims) != len(family.dims):
+            raise VerifyException(
+                f"{where}: @{name} has {len(family.dims)} coordinates, found {len(dims)}"
+            )
+        verify_event_index(f"{where}: @{name}", exprs, d.extents, family, dims, ranks)
+    if d.peer_expr is not None:
+        verify_peer(f"{where}: @{producer}", d.peer_expr, families[producer], ranks)
+    if d.credit_name is not None:
+        verify_credit(
+            d.credit_name,
+            families[producer],
+            families,
+            buffers,
+            d.peer_expr,
+            d.source_exprs,
+            d.extents,
+        )
+
+
+def verify_event_index(
+    where: str,
+    exprs: Sequence[AffineExpr],
+    extents: Sequence[int],
+    family: TasksOp,
+    dims: ArrayAttr[StringAttr],
+    ranks: int,
+) -> None:
+    """Refuses events that do not exist: each coordinate is below its extent."""
+    names = [n.data for n in dims]
+    for expr, extent in zip(exprs, extents, strict=True):
+        low, high = index_range(expr, family.extents, ranks)
+        if low < 0 or high >= extent:
+            raise VerifyException(
+                f"{where}: event coordinate {format_index(expr, names)} is {low} to {high}, "
+                f"expected 0 to {extent - 1}"
+            )
+
+
+def verify_peer(where: str, peer: AffineExpr, family: TasksOp, ranks: int) -> None:
+    """Refuses ranks that do not exist."""
+    used = dims_used(peer)
+    if used and max(used) >= len(family.dims):
+        raise VerifyException(f"{where}: the rank uses a coordinate the family does not have")
+    low, high = index_range(peer, family.extents, ranks)
+    if low < 0 or high >= ranks:
+        raise VerifyException(
+            f"{where}: rank {format_index(peer, family.dim_names)} is {low} to {high}, expected 0 "
+            f"to {ranks - 1}"
+        )

@@ -1,0 +1,302 @@
+"""The whole way down: from a module at the `moe` level to what a chip or the CPU model runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import DiagnosticException
+
+from hpmoe_ir.diagnostics import InputError, RefusedError, location_of, one_line, verify_module
+from hpmoe_ir.dialects.queue import ProgramOp
+from hpmoe_ir.driver.source import read_module
+from hpmoe_ir.lowering.ascendc import device_source
+from hpmoe_ir.lowering.host_project import project_files
+from hpmoe_ir.lowering.program import LoweredProgram, lowered_program
+from hpmoe_ir.lowering.task_table import task_table
+from hpmoe_ir.output import write_files
+from hpmoe_ir.passes.analysis.level import level_of
+from hpmoe_ir.passes.convert_comm_to_tile import ConvertCommToTilePass
+from hpmoe_ir.passes.convert_moe_to_comm import ConvertMoeToCommPass
+from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
+from hpmoe_ir.passes.lower_moe import LowerMoePass
+
+LEVELS = ("moe", "comm", "tile", "queue")
+"""Levels whose IR is kept, from the graph down."""
+
+GRAPH_FILE = "graph.mlir"
+DEVICE_FILE = "device.cpp"
+TABLE_FILE = "table.bin"
+MANIFEST_FILE = "manifest.json"
+HOST_DIR = "host"
+
+Progress = Callable[[str], None]
+"""Told what begins now."""
+
+
+class PassError(InputError):
+    """A pass, or the lowering to code, refused a module, or left one that does not verify."""
+
+    def __init__(self, pass_name: str, message: str, location: str = ""):
+        super().__init__(message, location)
+        self.pass_name = pass_name
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """What is generated for one direction."""
+
+    program: LoweredProgram
+    source: str
+    table: bytes
+
+
+@dataclass
+class Compiled:
+    """A compiled layer: the IR of each level, and for each direction source and task table."""
+
+    graph: ModuleOp
+    """The graph as it was given, without gradients."""
+    modules: dict[str, ModuleOp]
+    """By level: the moe level with gradients if there are any, the tile level with its dependences
+    and memory plan."""
+    kernels: dict[str, CompiledKernel]
+    """By the name of the program; the forward direction first."""
+    pipeline: str
+    """The passes that were run, as `hpmoe-opt -p` takes them."""
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+    """Time of each pass and of lowering."""
+
+    @property
+    def functions(self) -> list[str]:
+        """Names of the functions of the graph; the forward direction first."""
+        return [op.sym_name.data for op in self.modules["moe"].ops if isinstance(op, FuncOp)]
+
+    @property
+    def forward(self) -> CompiledKernel:
+        """The kernel of the forward direction."""
+        return next(iter(self.kernels.values()))
+
+
+def compile_module(
+    ctx: Context,
+    module: ModuleOp,
+    lowering: ModulePass | Sequence[ModulePass],
+    progress: Progress = lambda _: None,
+    down_to: str = "code",
+    backward: DeriveBackwardPass | None = None,
+) -> Compiled:
+    """Lowers a module at the `moe` level, to `moe` or `comm` or all the way to code.
+
+    `lowering` is `lower-moe` or any passes that bring the module to the queue level and, if they
+    like, change it there. `backward` adds the gradient function before. Raises PassError where a
+    pass refuses the module, InputError where the passes end above the queue level.
+    """
+    found = level_of(module)
+    if found is None or found[0] != "moe":
+        what = f"{found[1].name} of the {found[0]} level" if found else "no operation of moe"
+        raise InputError(
+            f"expected a graph at the moe level, found {what}",
+            location_of(found[1]) if found else "",
+        )
+    graph = module.clone()
+    current = module.clone()
+    seconds: dict[str, float] = {}
+    passes = [lowering] if isinstance(lowering, ModulePass) else list(lowering)
+    pipeline = ",".join(str(p.pipeline_pass_spec()) for p in passes)
+    if backward is not None:
+        pipeline = f"{backward.pipeline_pass_spec()},{pipeline}"
+        _apply(ctx, backward, current, seconds, progress)
+    modules = {"moe": current.clone()}
+    for module_pass in _single_passes(passes):
+        leaves = isinstance(module_pass, ConvertMoeToCommPass | ConvertCommToTilePass)
+        if leaves and down_to in modules and down_to in ("moe", "comm"):
+            return Compiled(graph, modules, {}, pipeline, seconds)
+        _apply(ctx, module_pass, current, seconds, progress)
+        level = level_of(current)
+        if level is not None:
+            modules[level[0]] = current.clone()
+    if missing := [level for level in LEVELS if level not in modules]:
+        raise InputError(
+            f"the passes '{pipeline}' leave out the {missing[0]} level; lower-moe, or the passes "
+            "that it consists of, bring a graph down"
+        )
+    start = time.perf_counter()
+    progress("lowering")
+    try:
+        kernels = {
+            name: _kernel(lowered_program(modules["queue"], "ascendc", name))
+            for name in program_names(modules["queue"])
+        }
+    except DiagnosticException as e:
+        op = e.op if isinstance(e, RefusedError) else current
+        raise PassError("lowering", one_line(str(e)), location_of(op)) from e
+    seconds["lowering"] = time.perf_counter() - start
+    return Compiled(graph, modules, kernels, pipeline, seconds)
+
+
+def _single_passes(passes: Sequence[ModulePass]) -> Iterator[ModulePass]:
+    """The passes, `lower-moe` as those that it consists of."""
+    for module_pass in passes:
+        if isinstance(module_pass, LowerMoePass):
+            yield from module_pass.passes()
+        else:
+            yield module_pass
+
+
+def _apply(
+    ctx: Context,
+    module_pass: ModulePass,
+    module: ModuleOp,
+    seconds: dict[str, float],
+    progress: Progress,
+) -> None:
+    progress(module_pass.name)
+    start = time.perf_counter()
+    try:
+        module_pass.apply(ctx, module)
+    except DiagnosticException as e:
+        op = e.op if isinstance(e, RefusedError) else module
+        raise PassError(module_pass.name, one_line(str(e)), location_of(op)) from e
+    try:
+        verify_module(module, module_pass.name)
+    except InputError as e:
+        raise PassError(module_pass.name, e.message, e.location) from e
+    seconds[module_pass.name] = time.perf_counter() - start
+
+
+def _kernel(program: LoweredProgram) -> CompiledKernel:
+    return CompiledKernel(program, device_source(program), task_table(program))
+
+
+def program_names(module: ModuleOp) -> list[str]:
+    """Names of the queue programs of a module, in order."""
+    return [op.sym_name.data for op in module.ops if isinstance(op, ProgramOp)]
+
+
+def module_text(module: ModuleOp) -> str:
+    """A module as text, with a newline at the end."""
+    stream = StringIO()
+    Printer(stream).print_op(module)
+    return stream.getvalue() + "\n"
+
+
+def manifest(compiled: Compiled, files: Mapping[str, bytes]) -> dict[str, Any]:
+    """What was compiled, from what, and the digest of each file. The same for the same input."""
+    programs = {name: kernel.program for name, kernel in compiled.kernels.items()}
+    return {
+        "hpmoe_ir": version("hpmoe-ir"),
+        "pipeline": compiled.pipeline,
+        "kernels": {
+            name: {
+                "machine": program.machine.name,
+                "ranks": program.ranks,
+                "tasks": {n: f.task_count for n, f in program.families.items()},
+                "events": program.event_count,
+                "workspace_bytes": program.workspace_bytes,
+                "window_bytes": program.window_bytes,
+                "table_bytes": len(compiled.kernels[name].table),
+                "tile_kernels": sorted({f.kernel.data for f in program.families.values()}),
+            }
+            for name, program in programs.items()
+        },
+        "files": {n: hashlib.sha256(data).hexdigest() for n, data in sorted(files.items())},
+    }
+
+
+def write_compiled(compiled: Compiled, directory: Path) -> None:
+    """Writes all files of a compiled layer. Raises InputError where that is not possible."""
+    files: dict[str, bytes] = {
+        f"{level}.mlir": module_text(compiled.modules[level]).encode() for level in LEVELS
+    }
+    files[GRAPH_FILE] = module_text(compiled.graph).encode()
+    for name, kernel in compiled.kernels.items():
+        files[f"{name}/{DEVICE_FILE}"] = kernel.source.encode()
+        files[f"{name}/{TABLE_FILE}"] = kernel.table
+        try:
+            project = project_files(kernel.program, kernel.source, kernel.table)
+        except DiagnosticException as e:
+            op = e.op if isinstance(e, RefusedError) else kernel.program.op
+            raise InputError(one_line(str(e)), location_of(op)) from e
+        for path, text in project.items():
+            data = text if isinstance(text, bytes) else text.encode()
+            files[f"{name}/{HOST_DIR}/{path}"] = data
+    content = json.dumps(manifest(compiled, files), indent=2) + "\n"
+    files[MANIFEST_FILE] = content.encode()
+    write_files(directory, files)
+
+
+def read_compiled(ctx: Context, directory: Path) -> tuple[Compiled, list[str]]:
+    """A compiled layer from its directory, and the names of files that were changed since.
+
+    What is in the directory is what will run, also where it was changed by hand. Raises InputError
+    where files are missing or can't be read.
+    """
+    try:
+        described = json.loads((directory / MANIFEST_FILE).read_text())
+        digests, pipeline = dict(described["files"]), str(described["pipeline"])
+    except OSError as e:
+        raise InputError(
+            f"expected a directory written by hpmoe compile: {e.strerror}",
+            str(directory / MANIFEST_FILE),
+        ) from e
+    except (ValueError, KeyError, TypeError, RecursionError) as e:
+        raise InputError(
+            f"expected the manifest of a compiled layer: {one_line(str(e))}",
+            str(directory / MANIFEST_FILE),
+        ) from e
+    changed: list[str] = []
+    for name, digest in digests.items():
+        path = directory / name
+        if not os.path.isfile(path):
+            raise InputError("the file is missing, compile again", str(path))
+        if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+            changed.append(name)
+    modules = {level: read_module(ctx, directory / f"{level}.mlir") for level in LEVELS}
+    kernels: dict[str, CompiledKernel] = {}
+    for name in program_names(modules["queue"]):
+        try:
+            program = lowered_program(modules["queue"], "ascendc", name)
+        except DiagnosticException as e:
+            raise InputError(one_line(str(e)), str(directory / "queue.mlir")) from e
+        source = _read(directory / name / DEVICE_FILE)
+        table = _read(directory / name / TABLE_FILE)
+        try:
+            kernels[name] = CompiledKernel(program, source.decode(), table)
+        except UnicodeDecodeError as e:
+            raise InputError("expected UTF-8 text", str(directory / name / DEVICE_FILE)) from e
+    graph = read_module(ctx, directory / GRAPH_FILE)
+    return Compiled(graph, modules, kernels, pipeline), changed
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as e:
+        raise InputError(f"can't read the file: {e.strerror}", str(path)) from e
+
+
+__all__ = [
+    "LEVELS",
+    "Compiled",
+    "CompiledKernel",
+    "PassError",
+    "compile_module",
+    "manifest",
+    "module_text",
+    "read_compiled",
+    "write_compiled",
+]

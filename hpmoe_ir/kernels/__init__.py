@@ -1,0 +1,1 @@
+"""Tile kernels: contract, reference, cost and time."""

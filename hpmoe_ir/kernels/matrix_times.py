@@ -1,0 +1,154 @@
+"""How long matrix tasks take, roughly: what their kernels load, multiply and store.
+
+The counts are those of `GroupedMatmul` and `WeightGradient` (docs/tile-kernels.md): blocks of the
+result one after the other, of whose operands a part may stay in L1. They are good to some percent
+for models' sizes and the machine's largest tile; where tasks have a few fractals to multiply, the
+starts of everything take longer than they count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hpmoe_ir.machines.machine import Machine
+from hpmoe_ir.passes.tiling.tile_sizes import (
+    ACCUMULATOR_BYTES,
+    BUFFERS,
+    CUBE_MACS,
+    ELEMENT_BYTES,
+    MatmulTile,
+)
+
+FloatArray: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+
+MOST_STEPS = 16
+"""Steps of a chunk in L1 at most, as in hpmoe/matmul_block.h."""
+SECTION_CHUNKS = 4
+"""Chunks of a section, as in hpmoe/section_pipeline.h."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product that one task does, or several share: arrays have an element for each task."""
+
+    machine: Machine
+    tile: MatmulTile
+    down: FloatArray
+    """Rows of the result."""
+    across: int
+    """Columns of the result."""
+    depth: FloatArray
+    """The inner dimension."""
+    result_bytes: int
+    """Of an element of the result."""
+    shares: int = 1
+    """Tasks that share it, block by block."""
+    plain: bool = False
+    """Whether nothing stays in L1; of a gradient a block is then stored before the next begins."""
+    gradient: bool = False
+    """Whether it is a weight gradient, of which blocks can be narrow and rows go in sections."""
+
+    def seconds(self) -> FloatArray:
+        """Of each task, on a core that has the chip for itself."""
+        whole = self._by_blocks(self.tile.n)
+        if not self.gradient or self.plain:
+            return whole
+        narrow = self.tile.n if self._results(self.tile.n) > 1 else self.tile.n // 2
+        few = self.depth <= self.machine.l1_usable // (self.tile.m * ELEMENT_BYTES)
+        over_few = self._by_blocks(narrow) if self.across > self.shares * self.tile.n else whole
+        wide = self.across > 3 * narrow and self.shares == 1
+        over_many = whole
+        if wide and self.result_bytes == ACCUMULATOR_BYTES:
+            over_many = self._by_sections(narrow)
+        return np.where(few, over_few, over_many)
+
+    def _results(self, cols: int) -> int:
+        """Results that L0C holds."""
+        return min(2, self.machine.l0c_bytes // (ACCUMULATOR_BYTES * self.tile.m * cols))
+
+    def _step(self, width: int) -> int:
+        """Bytes of an operand in a step."""
+        return ELEMENT_BYTES * width * self.tile.k
+
+    def _blocks(self, cols: int) -> tuple[FloatArray, int]:
+        """Blocks below and beside each other; a product without rows has none."""
+        return np.ceil(self.down / self.tile.m), -(-self.across // cols)
+
+    def _chunks(self, cols: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Steps of a chunk, chunks of a block, and how many of the left operand's stay in L1."""
+        lhs, rhs = self._step(self.tile.m), self._step(cols)
+        usable = self.machine.l1_usable
+        fit = min(max(usable // (BUFFERS * (lhs + rhs)), 1), MOST_STEPS)
+        most = 1 << (fit.bit_length() - 1)
+        # Steps of the left operand that fit beside chunks of the most steps, and of half as many.
+        rooms = [max(usable - BUFFERS * n * (lhs + rhs), 0) // lhs for n in (most, most // 2)]
+        count = self._steps()
+        if self.plain or self.across <= 2 * self.shares * cols:
+            return np.full_like(count, most), np.ceil(count / most), np.zeros_like(count)
+        steps = np.where((count <= 2 * rooms[1]) & (most > 1), most // 2, most).astype(np.float64)
+        chunks = np.ceil(count / steps)
+        room = np.where(steps < most, rooms[1], rooms[0])
+        kept = np.where(chunks > 1, np.minimum(room // steps, chunks), 0.0)
+        return steps, chunks, kept
+
+    def _by_blocks(self, cols: int) -> FloatArray:
+        lhs, rhs = self._step(self.tile.m), self._step(cols)
+        down, across = self._blocks(cols)
+        blocks = np.maximum(down * across, 1)
+        steps, chunks, kept = self._chunks(cols)
+        # Each task that shares the product loads what stays for itself.
+        first = min(self.shares, across)
+        lhs_chunks = down * (first * chunks + (across - first) * (chunks - kept))
+        rhs_chunks = blocks * chunks
+        # The last blocks and chunks may be smaller.
+        depth = self.depth / np.maximum(chunks, 1) / self.tile.k
+        rows, columns = self.down / (np.maximum(down, 1) * self.tile.m), self.across / across / cols
+        loaded = depth * (lhs_chunks * lhs * rows + rhs_chunks * rhs * columns)
+        move = self._move(loaded, lhs_chunks + rhs_chunks)
+        begin = self._move(np.minimum(steps, depth) * float(lhs + rhs), np.full_like(chunks, 2))
+        multiply, store = self._multiply(blocks), self._store(self.down * self.across)
+        if self.plain and self.gradient:
+            return (np.maximum(multiply, move) + store) / self.shares + begin
+        pieces = blocks
+        if self._results(cols) == 1:
+            # Each half is stored while the other half of a chunk is multiplied.
+            multiply = multiply + np.maximum(store - multiply / chunks, 0)
+            pieces = 2 * blocks
+        busiest = np.maximum(np.maximum(multiply, move), store)
+        return busiest / self.shares + store / pieces + begin
+
+    def _by_sections(self, cols: int) -> FloatArray:
+        lhs, rhs = self._step(self.tile.m), self._step(cols)
+        down, across = self._blocks(cols)
+        most = max(self.machine.l1_usable // (BUFFERS * (SECTION_CHUNKS * lhs + rhs)), 1)
+        sections = np.ceil(self._steps() / (SECTION_CHUNKS * most))
+        chunk = np.ceil(self._steps() / (SECTION_CHUNKS * sections))
+        chunks = down * np.ceil(self._steps() / chunk)
+        loaded = ELEMENT_BYTES * self.depth * (self.down + down * self.across)
+        move = self._move(loaded, chunks * (1 + across))
+        store = self._store(sections * self.down * self.across)
+        busiest = np.maximum(np.maximum(self._multiply(down * across), move), store)
+        first = chunk * float(SECTION_CHUNKS * lhs + rhs)
+        begin = self._move(first, np.full_like(chunks, SECTION_CHUNKS + 1))
+        return busiest + store / np.maximum(sections * down * across, 1) + begin
+
+    def _steps(self) -> FloatArray:
+        """Steps of the inner dimension; one where it is 0."""
+        return np.maximum(np.ceil(self.depth / self.tile.k), 1)
+
+    def _multiply(self, blocks: FloatArray) -> FloatArray:
+        rates = self.machine.rates
+        steps = blocks * self._steps()
+        cycles = self.down * self.across * self.depth / CUBE_MACS + steps * rates.matrix_mmad_head
+        return cycles / rates.clock_frequency
+
+    def _move(self, loaded: FloatArray, starts: FloatArray) -> FloatArray:
+        rates = self.machine.rates
+        start = rates.dma_gm_to_l1_start / rates.clock_frequency
+        return loaded / rates.core_bandwidth_gm_to_l1 + starts * start
+
+    def _store(self, elements: FloatArray) -> FloatArray:
+        return self.result_bytes * elements / self.machine.rates.core_bandwidth_l0c_to_gm

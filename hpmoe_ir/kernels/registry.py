@@ -1,0 +1,65 @@
+"""The kernel registry: built-in kernels, those of this process, and those of installed packages."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+
+from hpmoe_ir.extensions import KERNELS, extensions
+from hpmoe_ir.kernels.backward import BACKWARD_KERNELS
+from hpmoe_ir.kernels.cann_like import plain_kernel
+from hpmoe_ir.kernels.forward import FORWARD_KERNELS
+from hpmoe_ir.kernels.kernel import Kernel, KernelError
+from hpmoe_ir.kernels.shared import share_kernel
+
+
+def _built_in() -> Iterator[Kernel]:
+    """The built-in kernels, each matrix kernel followed by its variants."""
+    for kernel in (*FORWARD_KERNELS, *BACKWARD_KERNELS):
+        yield kernel
+        if kernel.core == "aic":
+            shared = share_kernel(kernel)
+            yield from (shared, plain_kernel(kernel), plain_kernel(shared))
+
+
+_registry: dict[str, Kernel] = {kernel.name: kernel for kernel in _built_in()}
+
+
+def register_kernel(kernel: Kernel) -> Kernel:
+    """Adds a kernel to the library; raises KernelError where the name is taken by another."""
+    known = _registry.get(kernel.name)
+    if known is not None and known != kernel:
+        raise KernelError(f"kernel '{kernel.name}' is registered already, by {known.header}")
+    _registry[kernel.name] = kernel
+    return kernel
+
+
+def find_kernel(name: str) -> Kernel:
+    """The kernel `name`, the project's, registered in this process, or of an installed package.
+
+    Raises KernelError with the nearest name where there is none.
+    """
+    if name not in _registry:
+        others = extensions(KERNELS)
+        if name in others:
+            return _load(others[name])
+        known = sorted({*_registry, *others})
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        raise KernelError(f"unknown kernel '{name}', registered: {', '.join(known)}{hint}")
+    return _registry[name]
+
+
+def _load(point: EntryPoint) -> Kernel:
+    """The kernel of another package's entry point, registered from now on."""
+    try:
+        kernel = point.load()
+    except (ImportError, AttributeError) as e:
+        raise KernelError(f"kernel '{point.name}': cannot load {point.value}: {e}") from e
+    if not isinstance(kernel, Kernel) or kernel.name != point.name:
+        raise KernelError(
+            f"kernel '{point.name}': expected {point.value} to be a Kernel of that name, found "
+            f"{kernel.name if isinstance(kernel, Kernel) else type(kernel).__name__}"
+        )
+    return register_kernel(kernel)

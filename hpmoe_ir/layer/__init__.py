@@ -1,0 +1,1 @@
+"""A layer before any IR: sizes, routing and values."""

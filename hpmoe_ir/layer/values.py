@@ -1,0 +1,87 @@
+"""Values to run a layer on: seeded, of sensible size, different for each launch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hpmoe_ir.dtypes import Dtype, FloatArray, RawArray, from_bits, to_bits
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.layer.routing import RankRouting, RoutingSpec, generate_routing
+from hpmoe_ir.memory_limit import check_memory
+
+
+@dataclass(frozen=True)
+class LayerValues:
+    """Inputs of one launch, all ranks. `x`, `w13`, `w2` are raw memory of `config.dtype`.
+
+    x[r]: [t_r, H]; routing[r]: ids and gates [t_r, K]; w13[r]: [L, H, 2I], the first half of the
+    columns the gate and the second the up projection; w2[r]: [L, I, H]. dout[r]: [t_r, H], the
+    gradient of the output that the backward direction begins with.
+    """
+
+    config: LayerConfig
+    x: tuple[RawArray, ...]
+    routing: tuple[RankRouting, ...]
+    w13: tuple[RawArray, ...]
+    w2: tuple[RawArray, ...]
+    dout: tuple[RawArray, ...]
+
+    @property
+    def tokens(self) -> list[int]:
+        """Tokens of each rank."""
+        return [rank.ids.shape[0] for rank in self.routing]
+
+
+def make_values(
+    config: LayerConfig,
+    tokens: Sequence[int],
+    routing: RoutingSpec | Sequence[RankRouting],
+    seed: int,
+    launch: int = 1,
+) -> LayerValues:
+    """Values of launch number `launch` for `tokens[r]` tokens on each rank r.
+
+    Tokens are standard normal; weights are scaled so that h, a and y are of order 1.
+    Raises RoutingError where the routing does not fit the layer, InputError where the values do
+    not fit into memory.
+    """
+    local, hidden, width = config.local_experts, config.hidden, config.width
+    most = max(local * hidden * 2 * width, *(t * hidden for t in tokens), 0)
+    elements = config.ranks * 3 * local * hidden * width + 2 * sum(tokens) * hidden
+    # 16-bit elements to keep; f32 and an int64 key of a draw for a moment.
+    pairs = sum(tokens) * max(config.experts, config.top_k)
+    check_memory(2 * elements + 10 * most + 24 * pairs, f"values of the layer '{config.name}'")
+    ranks = (
+        generate_routing(routing, config, tokens, launch_seed(seed, launch))
+        if isinstance(routing, RoutingSpec)
+        else list(routing)
+    )
+    dtype = config.dtype
+
+    def draw(what: int, rank: int, shape: tuple[int, ...], scale: float) -> RawArray:
+        rng = np.random.default_rng([seed, launch, what, rank])
+        return to_bits(rng.standard_normal(shape, np.float32) * np.float32(scale), dtype)
+
+    every = range(config.ranks)
+    return LayerValues(
+        config,
+        x=tuple(draw(0, r, (tokens[r], hidden), 1.0) for r in every),
+        routing=tuple(ranks),
+        w13=tuple(draw(1, r, (local, hidden, 2 * width), hidden**-0.5) for r in every),
+        # silu(g) * u of two standard normals has a mean square of about 0.36.
+        w2=tuple(draw(2, r, (local, width, hidden), (0.36 * width) ** -0.5) for r in every),
+        dout=tuple(draw(3, r, (tokens[r], hidden), 1.0) for r in every),
+    )
+
+
+def launch_seed(seed: int, launch: int) -> int:
+    """The seed of the routing of launch number `launch`."""
+    return seed * 1000003 + launch
+
+
+def all_tokens(parts: Sequence[RawArray], dtype: Dtype) -> FloatArray:
+    """The float32 values of raw parts, one after the other along the first dimension."""
+    return np.concatenate([from_bits(part, dtype) for part in parts])

@@ -1,0 +1,287 @@
+"""The machine description: one file per chip, read by tiling, scheduling and the CPU model."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import math
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+from hpmoe_ir.machines.rates import RANGES, RATE_NAMES, RATE_UNITS, WHOLE_UNITS, Rates
+
+MACHINE_DIR = Path(__file__).parent
+
+
+MOST_CORES = 1024
+"""AIC of a chip. Each has a queue of its own in the IR and in the task table."""
+
+MOST_AIV_PER_AIC = 16
+
+MOST_BYTES = 2**31 - 1
+"""Of a local memory; the device counts them in 32 bits."""
+
+MOST = {"cores.aic": MOST_CORES, "cores.aiv_per_aic": MOST_AIV_PER_AIC}
+"""Limits of sizes that are no bytes."""
+
+
+class MachineError(ValueError):
+    """A machine description that does not exist or does not say what it must."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """One number of a description: `low` to `high` is the range where it is uncertain."""
+
+    value: float
+    unit: str
+    source: str
+    low: float
+    high: float
+
+    @property
+    def uncertain(self) -> bool:
+        """Whether sources disagree, or there is none."""
+        return self.low < self.high
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Core counts, memory sizes and rates of one chip. All sizes are bytes.
+
+    The `_reserved` bytes at the end of L1 and UB belong to the system and to the worker loop;
+    tile kernels may use what is left.
+    """
+
+    name: str
+    arch: str
+    aic_cores: int
+    aiv_per_aic: int
+    l0a_bytes: int
+    l0b_bytes: int
+    l0c_bytes: int
+    l1_bytes: int
+    ub_bytes: int
+    l1_reserved: int
+    ub_reserved: int
+    counter_line: int
+    """Bytes of the cache line that a counter must have for itself."""
+    event_ids: int
+    """Flag ids that a pair of pipes may use: 0 to event_ids - 1."""
+    queue_points: int
+    """Most tasks that one family may have."""
+    families: int
+    """Most families that one program may have."""
+    rates: Rates
+    """Speeds and latencies."""
+    numbers: Mapping[str, Number] = field(compare=False, repr=False)
+    """All numbers as described, by section and key: "latency.poll"."""
+    digest: str = field(compare=False, repr=False)
+    """SHA-256 of the description."""
+
+    @property
+    def aiv_cores(self) -> int:
+        """Vector cores of the chip."""
+        return self.aic_cores * self.aiv_per_aic
+
+    @property
+    def l1_usable(self) -> int:
+        """Bytes of L1 that a tile kernel may use."""
+        return self.l1_bytes - self.l1_reserved
+
+    @property
+    def ub_usable(self) -> int:
+        """Bytes of UB that a tile kernel may use."""
+        return self.ub_bytes - self.ub_reserved
+
+    def cores(self, kind: str) -> int:
+        """Number of cores of `kind`, "aic" or "aiv"."""
+        return {"aic": self.aic_cores, "aiv": self.aiv_cores}[kind]
+
+    def with_rate(self, name: str, value: float) -> Machine:
+        """This machine with one of its rates changed, such as "shared_bandwidth.link_out".
+
+        Raises MachineError for a name that is no rate.
+        """
+        if name not in RATE_NAMES:
+            near = difflib.get_close_matches(name, RATE_NAMES, n=1)
+            hint = f"; did you mean '{near[0]}'?" if near else ""
+            raise MachineError(f"{self.name}: no rate '{name}'{hint}")
+        number = replace(self.numbers[name], value=value)
+        return replace(
+            self,
+            rates=replace(self.rates, **{RATE_NAMES[name]: value}),
+            numbers={**self.numbers, name: number},
+        )
+
+
+SIZES: dict[str, tuple[str, str]] = {
+    "cores.aic": ("aic_cores", "cores"),
+    "cores.aiv_per_aic": ("aiv_per_aic", "cores"),
+    "memory.l0a": ("l0a_bytes", "bytes"),
+    "memory.l0b": ("l0b_bytes", "bytes"),
+    "memory.l0c": ("l0c_bytes", "bytes"),
+    "memory.l1": ("l1_bytes", "bytes"),
+    "memory.ub": ("ub_bytes", "bytes"),
+    "memory.l1_reserved": ("l1_reserved", "bytes"),
+    "memory.ub_reserved": ("ub_reserved", "bytes"),
+    "memory.counter_line": ("counter_line", "bytes"),
+    "limits.event_ids": ("event_ids", "flags"),
+    "limits.queue_points": ("queue_points", "tasks"),
+    "limits.families": ("families", "families"),
+}
+"""Field of `Machine` and unit of each whole number of a description."""
+
+
+def machine_names() -> list[str]:
+    """Names of the descriptions that come with the package."""
+    return sorted(path.stem for path in MACHINE_DIR.glob("*.toml"))
+
+
+def load_machine(name: str) -> Machine:
+    """Reads the description `name`, or the file `name` where it ends in `.toml`.
+
+    A description may name another one of the package as its `base`; what it does not say is then
+    as there. Raises MachineError for an unknown name, a missing or unknown number, a wrong type or
+    unit, a value outside its own range, a rate outside `RANGES`.
+    """
+    path = Path(name) if name.endswith(".toml") else MACHINE_DIR / f"{name}.toml"
+    if not os.path.isfile(path):
+        near = difflib.get_close_matches(name, machine_names(), n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        raise MachineError(f"unknown machine '{name}'; known: {', '.join(machine_names())}{hint}")
+    try:
+        content = path.read_bytes()
+        data = tomllib.loads(content.decode())
+    except OSError as e:
+        raise MachineError(f"{path.name}: can't read the file: {e.strerror}") from e
+    except RecursionError as e:
+        raise MachineError(f"{path.name}: not a TOML file: nested too deeply") from e
+    except ValueError as e:  # no UTF-8, no TOML, a number of thousands of digits
+        raise MachineError(f"{path.name}: not a TOML file: {e}") from e
+    if "base" in data:
+        base = _text(path.name, data, "base")
+        if base not in machine_names():
+            known = ", ".join(machine_names())
+            raise MachineError(f"{path.name}: base: expected one of {known}, found '{base}'")
+        inherited = tomllib.loads((MACHINE_DIR / f"{base}.toml").read_text())
+        content += (MACHINE_DIR / f"{base}.toml").read_bytes()
+        data = _merged(inherited, data)
+    numbers = _numbers(path.name, data)
+    sizes: dict[str, Any] = {}
+    for key, (attribute, _) in SIZES.items():
+        value = numbers[key].value
+        if value != int(value) or value <= 0:
+            raise _error(path.name, key, f"expected a positive whole number, found {value!r}")
+        if value > MOST.get(key, MOST_BYTES):
+            most = MOST.get(key, MOST_BYTES)
+            raise _error(path.name, key, f"expected at most {most}, found {value}")
+        sizes[attribute] = int(value)
+    return Machine(
+        name=_text(path.name, data, "name"),
+        arch=_text(path.name, data, "arch"),
+        rates=Rates(**{RATE_NAMES[key]: numbers[key].value for key in RATE_NAMES}),
+        numbers=numbers,
+        digest=hashlib.sha256(content).hexdigest(),
+        **sizes,
+    )
+
+
+UNITS = {key: unit for key, (_, unit) in SIZES.items()} | RATE_UNITS
+"""Unit of each number of a description, by section and key."""
+
+MAY_BE_ZERO = frozenset({"cycles", "s"})
+"""Units of costs, which may be 0; everything else is more."""
+
+
+def _error(file: str, key: str, what: str) -> MachineError:
+    section, _, name = key.partition(".")
+    return MachineError(f"{file}: [{section}] {name}: {what}")
+
+
+def _merged(base: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+    """What `data` says, and for the rest what `base` says."""
+    merged = base | data
+    for key in base.keys() & data.keys():
+        mine, its = data[key], base[key]
+        if isinstance(mine, dict) and isinstance(its, dict):
+            merged[key] = {**its, **mine}
+    return merged
+
+
+def _text(file: str, data: Mapping[str, Any], key: str) -> str:
+    value = data.get(key)
+    if not isinstance(value, str):
+        raise MachineError(f"{file}: {key}: expected a string, found {value!r}")
+    return value
+
+
+def _numbers(file: str, data: Mapping[str, Any]) -> dict[str, Number]:
+    sections = {key.partition(".")[0] for key in UNITS}
+    for section, content in data.items():
+        if section in ("name", "arch", "base"):
+            continue
+        if section not in sections or not isinstance(content, dict):
+            raise MachineError(f"{file}: [{section}]: unknown section{_hint(section, sections)}")
+        known = {k.partition(".")[2] for k in UNITS if k.startswith(f"{section}.")}
+        for key in cast("dict[str, Any]", content):
+            if key not in known:
+                raise _error(file, f"{section}.{key}", f"unknown number{_hint(key, known)}")
+    numbers: dict[str, Number] = {}
+    for key, unit in UNITS.items():
+        section, _, name = key.partition(".")
+        table = data.get(section, {}).get(name)
+        if not isinstance(table, dict):
+            raise _error(
+                file, key, f'expected {{ value, unit = "{unit}", source }}, found {table!r}'
+            )
+        numbers[key] = _number(file, key, unit, cast("dict[str, Any]", table))
+    return numbers
+
+
+def _hint(name: str, known: set[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean '{near[0]}'?" if near else ""
+
+
+def _number(file: str, key: str, unit: str, table: Mapping[str, Any]) -> Number:
+    allowed = {"value", "unit", "source", "low", "high"}
+    for name in table:
+        if name not in allowed:
+            raise _error(file, key, f"unknown field '{name}'{_hint(name, allowed)}")
+    for name in ("unit", "source"):
+        if not isinstance(table.get(name), str):
+            raise _error(file, key, f"{name}: expected a string, found {table.get(name)!r}")
+    if table["unit"] != unit:
+        raise _error(file, key, f'unit: expected "{unit}", found "{table["unit"]}"')
+
+    def amount(name: str) -> float:
+        value = table.get(name)
+        low = 0 if unit in MAY_BE_ZERO else math.ulp(0.0)
+        if (
+            not isinstance(value, int | float)
+            or isinstance(value, bool)
+            or not low <= value < math.inf
+        ):
+            expected = "a number of at least 0" if low == 0 else "a positive number"
+            raise _error(file, key, f"{name}: expected {expected}, found {value!r}")
+        if key in RATE_NAMES:
+            least, most = RANGES.get(key, RANGES[unit])
+            whole = "a whole number from " if unit in WHOLE_UNITS else ""
+            if not least <= value <= most or (whole and value != int(value)):
+                raise _error(
+                    file, key, f"{name}: expected {whole}{least:g} to {most:g}, found {value!r}"
+                )
+        return value
+
+    value = amount("value")
+    if ("low" in table) != ("high" in table):
+        raise _error(file, key, "expected both low and high, or neither")
+    low, high = (amount("low"), amount("high")) if "low" in table else (value, value)
+    if not low <= value <= high:
+        raise _error(file, key, f"value: expected {low!r} to {high!r}, found {value!r}")
+    return Number(value, unit, table["source"], low, high)

@@ -1,0 +1,1 @@
+"""Running a compiled layer and judging its results."""

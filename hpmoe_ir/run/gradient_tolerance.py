@@ -1,0 +1,196 @@
+"""How far gradients may be from the exact ones, and whether they are farther.
+
+As for the output (`hpmoe_ir.run.tolerance`): the roundings of a run one by one, as independent
+errors, each carried on by the derivative of what follows. docs/tolerance.md has the derivation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hpmoe_ir.dtypes import AnyFloats
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.layer.values import LayerValues, all_tokens
+from hpmoe_ir.run.oracle import GRADIENTS, DoubleArray, expert_rows, silu
+from hpmoe_ir.run.tolerance import (
+    FLOAT32,
+    FUNCTION_ERROR,
+    SPREAD,
+    Comparison,
+    expert_errors,
+    rounding,
+    sum_error,
+)
+
+CURVATURE = 0.5
+"""Largest second derivative of silu, at 0."""
+
+
+@dataclass(frozen=True)
+class _ExpertGradients:
+    """Exact gradients of one expert's rows, and the sums of squares of their errors."""
+
+    dx: DoubleArray
+    squares_dx: DoubleArray
+    squares_dgate: DoubleArray
+    dw13: DoubleArray
+    squares_dw13: DoubleArray
+    dw2: DoubleArray
+    squares_dw2: DoubleArray
+
+
+def gradient_tolerance(
+    values: LayerValues, *, rounded_weights: bool = False
+) -> list[dict[str, DoubleArray]]:
+    """Bounds on |run - reference| of each element of each gradient, for each rank.
+
+    The run rounds the rows between its operators to the layer's element type and adds up in
+    float32. `rounded_weights`: it rounds the gradients of weights to the layer's type as well.
+    """
+    config = values.config
+    x = all_tokens(values.x, config.dtype).astype(np.float64)
+    dout = all_tokens(values.dout, config.dtype).astype(np.float64)
+    ids = np.concatenate([rank.ids for rank in values.routing])
+    gates = np.concatenate([rank.gates for rank in values.routing]).astype(np.float64)
+    w13 = all_tokens(values.w13, config.dtype).astype(np.float64)
+    w2 = all_tokens(values.w2, config.dtype).astype(np.float64)
+    dx, squares_dx = (np.zeros((ids.size, config.hidden)) for _ in range(2))
+    squares_dgate = np.zeros(ids.size)
+    bounds_w13 = np.zeros(w13.shape)
+    bounds_w2 = np.zeros(w2.shape)
+    for expert, pairs in enumerate(expert_rows(config, ids)):
+        if pairs.size == 0:
+            continue
+        token = pairs // config.top_k
+        g = _expert(
+            x[token], dout[token], gates.reshape(-1)[pairs], w13[expert], w2[expert], config
+        )
+        dx[pairs], squares_dx[pairs] = g.dx, g.squares_dx
+        squares_dgate[pairs] = g.squares_dgate
+        bounds_w13[expert] = SPREAD * np.sqrt(g.squares_dw13)
+        bounds_w2[expert] = SPREAD * np.sqrt(g.squares_dw2)
+        if rounded_weights:
+            bounds_w13[expert] += rounding(np.abs(g.dw13) + bounds_w13[expert], config.dtype)
+            bounds_w2[expert] += rounding(np.abs(g.dw2) + bounds_w2[expert], config.dtype)
+    shape = (*ids.shape, config.hidden)
+    copies = dx.reshape(shape)
+    squares = squares_dx.reshape(shape).sum(axis=1)
+    squares += 2 * config.top_k * (2 * FLOAT32 * np.abs(copies).sum(axis=1)) ** 2
+    bound_x = SPREAD * np.sqrt(squares)
+    bound_x += rounding(np.abs(copies.sum(axis=1)) + bound_x, config.dtype)
+    bound_gate = SPREAD * np.sqrt(squares_dgate.reshape(ids.shape))
+    ends = np.cumsum(values.tokens)[:-1]
+    by_rank = (
+        np.split(bound_x, ends),
+        np.split(bound_gate, ends),
+        np.split(bounds_w13, config.ranks),
+        np.split(bounds_w2, config.ranks),
+    )
+    return [dict(zip(GRADIENTS, rank, strict=True)) for rank in zip(*by_rank, strict=True)]
+
+
+def _slopes(gate: DoubleArray) -> tuple[DoubleArray, DoubleArray]:
+    """silu and its derivative."""
+    s = silu(gate)
+    sigmoid = 0.5 * (1.0 + np.tanh(0.5 * gate))
+    return s, sigmoid + s * (1.0 - sigmoid)
+
+
+def _expert(
+    x: DoubleArray,
+    dout: DoubleArray,
+    gates: DoubleArray,
+    w13: DoubleArray,
+    w2: DoubleArray,
+    config: LayerConfig,
+) -> _ExpertGradients:
+    """Gradients of one expert's n rows, and their errors."""
+    dtype, width = config.dtype, config.width
+    forward = expert_errors(x, w13, w2, config)
+    gate, up = forward.h[:, :width], forward.h[:, width:]
+    error_gate = np.sqrt(forward.squares_h[:, :width])
+    error_up = np.sqrt(forward.squares_h[:, width:])
+    s, slope = _slopes(gate)
+    dy = gates[:, None] * dout
+    squares_dy = rounding(np.abs(dy), dtype) ** 2
+    da = dy @ w2.T
+    squares_da = squares_dy @ (w2 * w2).T + rounding(np.abs(da), dtype) ** 2
+    squares_da += sum_error(dy, w2.T) ** 2
+    error_da = np.sqrt(squares_da)
+    # First-order errors of a product, with the other factors at their largest.
+    steep = np.abs(slope) + CURVATURE * error_gate
+    wide, tall = np.abs(da) + error_da, np.abs(up) + error_up
+    dgate_half, dup_half = da * up * slope, da * s
+    squares_gate_half = (
+        (error_da * tall * steep) ** 2
+        + (wide * steep * error_up) ** 2
+        + (wide * tall * CURVATURE * error_gate) ** 2
+        + rounding(np.abs(dgate_half), dtype) ** 2
+        + (2 * FUNCTION_ERROR * wide * tall) ** 2
+    )
+    squares_up_half = (
+        (error_da * (np.abs(s) + steep * error_gate)) ** 2
+        + (wide * steep * error_gate) ** 2
+        + rounding(np.abs(dup_half), dtype) ** 2
+        + (2 * FUNCTION_ERROR * dup_half) ** 2
+    )
+    dh = np.concatenate([dgate_half, dup_half], axis=1)
+    squares_dh = np.concatenate([squares_gate_half, squares_up_half], axis=1)
+    dx = dh @ w13.T
+    squares_dx = squares_dh @ (w13 * w13).T + rounding(np.abs(dx), dtype) ** 2
+    squares_dx += sum_error(dh, w13.T) ** 2
+    # An error of a goes into all columns of y at once.
+    along = dout @ w2.T
+    squares_dgate = (forward.squares_a * along**2).sum(axis=1)
+    own = rounding(np.abs(forward.y), dtype) ** 2 + sum_error(forward.a, w2) ** 2
+    squares_dgate += (own * dout**2).sum(axis=1)
+    norms = np.linalg.norm(forward.y, axis=1) * np.linalg.norm(dout, axis=1)
+    squares_dgate += 2 * config.hidden * (FLOAT32 * norms) ** 2
+    squares_dw2 = forward.squares_a.T @ dy**2 + (forward.a**2 + forward.squares_a).T @ squares_dy
+    squares_dw2 += sum_error(forward.a.T, dy) ** 2
+    squares_dw13 = (x * x).T @ squares_dh + sum_error(x.T, dh) ** 2
+    return _ExpertGradients(
+        dx,
+        squares_dx,
+        squares_dgate,
+        x.T @ dh,
+        squares_dw13,
+        forward.a.T @ dy,
+        squares_dw2,
+    )
+
+
+def compare_gradients(
+    found: Sequence[Mapping[str, AnyFloats]],
+    reference: Sequence[Mapping[str, AnyFloats]],
+    bounds: Sequence[Mapping[str, DoubleArray]],
+) -> Comparison:
+    """Compares the gradients of all ranks with the reference, element by element.
+
+    Where a bound is 0, as for an expert without tokens, the gradient must be exactly right.
+    """
+    largest, ratio, elements, worst = 0.0, 0.0, 0, ""
+    for rank, (ours, exact, bound) in enumerate(zip(found, reference, bounds, strict=True)):
+        for name in GRADIENTS:
+            # Memory that nobody wrote is full of signalling NaN.
+            with np.errstate(invalid="ignore"):
+                a, b = ours[name].astype(np.float64), exact[name].astype(np.float64)
+            if a.shape != b.shape:
+                raise ValueError(f"rank {rank}: expected {name} of {b.shape}, found {a.shape}")
+            elements += a.size
+            if a.size == 0:
+                continue
+            error = np.abs(a - b)
+            error[~np.isfinite(error)] = np.inf
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratios = np.where(error == 0, 0.0, error / bound[name])
+            largest = max(largest, float(error.max()))
+            if float(ratios.max()) > ratio or not worst:
+                at = np.unravel_index(int(ratios.argmax()), a.shape)
+                ratio = max(ratio, float(ratios.max()))
+                place = ", ".join(str(int(i)) for i in at)
+                worst = f"rank {rank}, {name}[{place}]: expected {b[at]:.6g}, found {a[at]:.6g}"
+    return Comparison(ratio <= 1.0, largest, ratio, elements, worst)

@@ -1,0 +1,223 @@
+"""Reference results that owe nothing to this project's own arithmetic.
+
+`Oracle` computes a layer with MindSpore on the CPU in a process of its own: float32 throughout, on
+the inputs as rounded to the layer's element type, all experts and the tokens of all ranks at once.
+`numpy_layer` is the same formula in float64, as a second opinion and for sizes where MindSpore
+would be slow.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+
+from hpmoe_ir.dtypes import FloatArray
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.layer.values import LayerValues, all_tokens
+
+DoubleArray: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+
+SERVER = Path(__file__).with_name("oracle_server.py")
+
+GRADIENTS = ("dx", "dgate", "dw13", "dw2")
+"""Gradients of a layer, by the names of the backward function's results."""
+
+START_SECONDS = 120.0
+CASE_SECONDS = 600.0
+
+
+class OracleError(RuntimeError):
+    """MindSpore is missing, refused a case, or ended."""
+
+
+class Oracle:
+    """A MindSpore process that computes layers; use it in a `with` statement.
+
+    The process starts with the first case (about two seconds) and serves all later ones.
+    """
+
+    def __init__(self, python: str = sys.executable) -> None:
+        self._python = python
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
+        self._process: subprocess.Popen[str] | None = None
+        self._cases = 0
+        self.version = ""
+        """Version of MindSpore, once a case has run."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def layer(self, values: LayerValues) -> list[FloatArray]:
+        """Outputs of each rank, float32 [t_r, H]. Raises OracleError."""
+        tokens = values.tokens
+        if sum(tokens) == 0:
+            return [np.zeros((0, values.config.hidden), np.float32) for _ in tokens]
+        return split_ranks(self._run(_inputs(values))["out"], tokens)
+
+    def gradients(self, values: LayerValues) -> list[dict[str, FloatArray]]:
+        """Gradients of the sum of out * dout for each rank, float32: dx [t_r, H], dgate [t_r, K],
+        dw13 [L, H, 2I], dw2 [L, I, H]. Raises OracleError.
+        """
+        config, tokens = values.config, values.tokens
+        dout = all_tokens(values.dout, config.dtype)
+        found = self._run({**_inputs(values), "dout": dout})
+        by_rank = (
+            split_ranks(found["dx"], tokens),
+            split_ranks(found["dgates"], tokens),
+            np.split(found["dw13"], config.ranks),
+            np.split(found["dw2"], config.ranks),
+        )
+        return [dict(zip(GRADIENTS, rank, strict=True)) for rank in zip(*by_rank, strict=True)]
+
+    def close(self) -> None:
+        """Ends the process; a later case starts a new one."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                assert pipe is not None
+                pipe.close()
+        if self._directory is not None:
+            self._directory.cleanup()
+            self._directory = None
+
+    def _run(self, arrays: dict[str, np.ndarray[Any, Any]]) -> dict[str, FloatArray]:
+        process, directory = self._start()
+        self._cases += 1
+        case = directory / f"case{self._cases}.npz"
+        output = case.with_suffix(".out.npz")
+        np.savez(case, **dict[str, Any](arrays))
+        assert process.stdin is not None
+        try:
+            process.stdin.write(f"{case}\n")
+            process.stdin.flush()
+        except OSError as e:
+            raise self._ended() from e
+        answer = self._answer(process, CASE_SECONDS)
+        if answer != "done":
+            raise OracleError(f"MindSpore oracle: {answer.removeprefix('error: ')}")
+        with np.load(output) as file:
+            result: dict[str, FloatArray] = {name: file[name] for name in file.files}
+        case.unlink()
+        output.unlink()
+        return result
+
+    def _start(self) -> tuple[subprocess.Popen[str], Path]:
+        if self._process is not None and self._directory is not None:
+            return self._process, Path(self._directory.name)
+        self._directory = tempfile.TemporaryDirectory(prefix="hpmoe-oracle-")
+        try:
+            self._process = subprocess.Popen(
+                [self._python, str(SERVER)],
+                cwd=self._directory.name,
+                env=mindspore_environment(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        except OSError as e:
+            self.close()
+            raise OracleError(
+                f"the MindSpore oracle can't start: no program '{self._python}'"
+            ) from e
+        answer = self._answer(self._process, START_SECONDS)
+        if not answer.startswith("ready "):
+            raise OracleError(f"MindSpore oracle: expected it to start, found '{answer}'")
+        self.version = answer.removeprefix("ready ")
+        return self._process, Path(self._directory.name)
+
+    def _answer(self, process: subprocess.Popen[str], seconds: float) -> str:
+        """The next line that is an answer; other lines are MindSpore's own chatter."""
+        assert process.stdout is not None
+        timer = threading.Timer(seconds, process.kill)
+        timer.start()
+        try:
+            while line := process.stdout.readline():
+                if line.startswith(("ready ", "done", "error: ")):
+                    return line.rstrip("\n")
+        finally:
+            timer.cancel()
+        raise self._ended()
+
+    def _ended(self) -> OracleError:
+        process = self._process
+        assert process is not None
+        assert process.stderr is not None
+        process.kill()
+        status = process.wait()
+        last = process.stderr.read().strip().splitlines()[-1:]
+        self.close()
+        detail = f": {last[0]}" if last else ""
+        return OracleError(f"the MindSpore oracle ended with status {status}{detail}")
+
+
+def mindspore_environment() -> dict[str, str]:
+    """The environment for a process with MindSpore.
+
+    Without the variables that make it believe in a cluster or dump its graphs, and with warnings
+    kept off standard error.
+    """
+    unwanted = ("MS_", "RANK_", "DEVICE_", "GLOG_")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(unwanted)}
+    return kept | {"GLOG_v": "3"}
+
+
+def _inputs(values: LayerValues) -> dict[str, np.ndarray[Any, Any]]:
+    """A layer's inputs, the tokens and the experts of all ranks together."""
+    dtype = values.config.dtype
+    return {
+        "x": all_tokens(values.x, dtype),
+        "ids": np.concatenate([rank.ids for rank in values.routing]),
+        "gates": np.concatenate([rank.gates for rank in values.routing]),
+        "w13": all_tokens(values.w13, dtype),
+        "w2": all_tokens(values.w2, dtype),
+    }
+
+
+def split_ranks(rows: FloatArray, tokens: Sequence[int]) -> list[FloatArray]:
+    """Splits rows of all ranks into those of each rank."""
+    return np.split(rows, np.cumsum(tokens)[:-1])
+
+
+def expert_rows(config: LayerConfig, ids: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+    """For each expert, the pairs token * K + k that go to it, in order; ids is [t, K]."""
+    flat = ids.reshape(-1)
+    order = np.argsort(flat, kind="stable")
+    ends = np.cumsum(np.bincount(flat, minlength=config.experts))
+    return np.split(order, ends[:-1])
+
+
+def silu(g: DoubleArray) -> DoubleArray:
+    """g / (1 + exp(-g)), without overflow."""
+    return g * 0.5 * (1.0 + np.tanh(0.5 * g))
+
+
+def numpy_layer(values: LayerValues) -> list[DoubleArray]:
+    """Outputs of each rank in float64 [t_r, H], by the same formula as the oracle."""
+    config = values.config
+    x = all_tokens(values.x, config.dtype).astype(np.float64)
+    ids = np.concatenate([rank.ids for rank in values.routing])
+    gates = np.concatenate([rank.gates for rank in values.routing]).astype(np.float64)
+    w13 = all_tokens(values.w13, config.dtype)
+    w2 = all_tokens(values.w2, config.dtype)
+    copies = np.zeros((ids.size, config.hidden))
+    for expert, pairs in enumerate(expert_rows(config, ids)):
+        if pairs.size:
+            h = x[pairs // config.top_k] @ w13[expert].astype(np.float64)
+            a = silu(h[:, : config.width]) * h[:, config.width :]
+            copies[pairs] = a @ w2[expert].astype(np.float64)
+    out = (copies.reshape(*ids.shape, config.hidden) * gates[:, :, None]).sum(axis=1)
+    return np.split(out, np.cumsum(values.tokens)[:-1])

@@ -1,0 +1,208 @@
+"""How far a run may be from the exact result, and whether it is farther.
+
+The bound follows the roundings of a run one by one; docs/tolerance.md has the derivation. It is
+computed for each element from the operands, so that nothing has to be guessed: errors of the size
+of a bound's few standard deviations pass, a missing row, expert or tile does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hpmoe_ir.dtypes import AnyFloats, Dtype, FloatArray, underflow_error, unit_roundoff
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.layer.values import LayerValues, all_tokens
+from hpmoe_ir.run.oracle import DoubleArray, expert_rows, silu
+
+SPREAD = 4.0
+"""Bound of a sum of independent roundings, in root sums of squares of their largest values."""
+
+ROW_SPREAD = 2.0
+"""The same for the Euclidean norm of the error of a row."""
+
+FLOAT32 = 2.0**-24
+"""Unit roundoff of float32."""
+
+FUNCTION_ERROR = 16 * FLOAT32
+"""Relative error of swiglu in float32: exp, division, two products, with room for the device's
+approximations (exp and division within 4 units in the last place each)."""
+
+SILU_SLOPE = 1.1
+"""Largest slope of silu (1.0998 at g = 2.4)."""
+
+
+@dataclass(frozen=True)
+class RankBound:
+    """Largest errors of one rank's output."""
+
+    element: DoubleArray
+    """[t, H]: of each element."""
+    row: DoubleArray
+    """[t]: of each row, as a Euclidean norm."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A run against its reference."""
+
+    passed: bool
+    largest_error: float
+    """Largest absolute error; infinite where a value is not a number."""
+    largest_ratio: float
+    """Largest error relative to its bound; at most 1 if the run passed."""
+    elements: int
+    """Elements compared."""
+    worst: str
+    """The worst element and what was expected there, for people; empty if there is none."""
+
+    def __str__(self) -> str:
+        verdict = "within" if self.passed else "outside"
+        return (
+            f"largest error {self.largest_error:.3g}, {self.largest_ratio:.2f} of the tolerance "
+            f"({verdict}){'; ' + self.worst if self.worst and not self.passed else ''}"
+        )
+
+
+def tolerance(values: LayerValues) -> list[RankBound]:
+    """Bounds on |run - reference| for each rank, given the inputs of the run.
+
+    The run rounds h, a, y and the output to the layer's element type and adds up in float32; the
+    reference is float32 throughout (or better).
+    """
+    config = values.config
+    x = all_tokens(values.x, config.dtype).astype(np.float64)
+    ids = np.concatenate([rank.ids for rank in values.routing])
+    gates = np.concatenate([rank.gates for rank in values.routing]).astype(np.float64)
+    w13 = all_tokens(values.w13, config.dtype)
+    w2 = all_tokens(values.w2, config.dtype)
+    copies = np.zeros((ids.size, config.hidden))
+    squares = np.zeros((ids.size, config.hidden))
+    for expert, pairs in enumerate(expert_rows(config, ids)):
+        if pairs.size:
+            errors = expert_errors(
+                x[pairs // config.top_k],
+                w13[expert].astype(np.float64),
+                w2[expert].astype(np.float64),
+                config,
+            )
+            copies[pairs], squares[pairs] = errors.y, errors.squares_y
+    shape = (*ids.shape, config.hidden)
+    y, s = copies.reshape(shape), squares.reshape(shape)
+    weighted = y * gates[:, :, None]
+    out = weighted.sum(axis=1)
+    magnitude = np.abs(weighted).sum(axis=1)
+    s = (s * gates[:, :, None] ** 2).sum(axis=1)
+    s += 2 * config.top_k * (2 * FLOAT32 * magnitude) ** 2
+    element = SPREAD * np.sqrt(s)
+    final = rounding(np.abs(out) + element, config.dtype)
+    element += final
+    row = ROW_SPREAD * np.sqrt((s + final**2).sum(axis=1))
+    ends = np.cumsum(values.tokens)[:-1]
+    return [
+        RankBound(e, r) for e, r in zip(np.split(element, ends), np.split(row, ends), strict=True)
+    ]
+
+
+def rounding(magnitude: DoubleArray, dtype: Dtype) -> DoubleArray:
+    """Largest error of rounding a number of at most `magnitude`."""
+    return unit_roundoff(dtype) * magnitude + underflow_error(dtype)
+
+
+@dataclass(frozen=True)
+class ExpertErrors:
+    """What one expert makes of its n rows, exactly, and the sums of squares of a run's errors."""
+
+    h: DoubleArray
+    squares_h: DoubleArray
+    a: DoubleArray
+    squares_a: DoubleArray
+    y: DoubleArray
+    squares_y: DoubleArray
+
+
+def expert_errors(
+    x: DoubleArray, w13: DoubleArray, w2: DoubleArray, config: LayerConfig
+) -> ExpertErrors:
+    """The forward direction of one expert: x [n, H] to y [n, H]."""
+    width = config.width
+    h = x @ w13
+    squares_h = rounding(np.abs(h), config.dtype) ** 2 + sum_error(x, w13) ** 2
+    gate, up = h[:, :width], h[:, width:]
+    error_gate, error_up = np.sqrt(squares_h[:, :width]), np.sqrt(squares_h[:, width:])
+    s = silu(gate)
+    a = s * up
+    sigmoid = 0.5 * (1.0 + np.tanh(0.5 * gate))
+    # The slope at the exact value may be small where the slope half a unit away is not: silu's
+    # second derivative is at most 0.5.
+    slope = np.minimum(np.abs(sigmoid + s * (1.0 - sigmoid)) + 0.5 * error_gate, SILU_SLOPE)
+    squares_a = (
+        (slope * error_gate * (np.abs(up) + error_up)) ** 2
+        + (s * error_up) ** 2
+        + rounding(np.abs(a), config.dtype) ** 2
+        + (2 * FUNCTION_ERROR * a) ** 2
+    )
+    y = a @ w2
+    squares_y = (
+        squares_a @ (w2 * w2) + rounding(np.abs(y), config.dtype) ** 2 + sum_error(a, w2) ** 2
+    )
+    return ExpertErrors(h, squares_h, a, squares_a, y, squares_y)
+
+
+def sum_error(lhs: DoubleArray, rhs: DoubleArray) -> DoubleArray:
+    """Root of the sum of squares of the float32 roundings of lhs @ rhs, run and reference together.
+
+    Each of the n additions errs by at most a unit roundoff of a partial sum, which is at most
+    |lhs| |rhs| by Cauchy and Schwarz, in any order of the sum.
+    """
+    terms = lhs.shape[1]
+    norms = np.linalg.norm(lhs, axis=1)[:, None] * np.linalg.norm(rhs, axis=0)[None, :]
+    return np.sqrt(2.0 * terms) * FLOAT32 * norms
+
+
+def compare(
+    outputs: Sequence[AnyFloats],
+    reference: Sequence[FloatArray | DoubleArray],
+    bounds: Sequence[RankBound],
+) -> Comparison:
+    """Compares the outputs of all ranks, [t_r, H] each, with the reference."""
+    largest, ratio, elements, worst, passed = 0.0, 0.0, 0, "", True
+    for rank, (out, exact, bound) in enumerate(zip(outputs, reference, bounds, strict=True)):
+        if out.shape != exact.shape:
+            raise ValueError(f"rank {rank}: expected output {exact.shape}, found {out.shape}")
+        elements += out.size
+        if out.size == 0:
+            continue
+        # Memory that nobody wrote is full of signalling NaN.
+        with np.errstate(invalid="ignore"):
+            error = np.abs(out.astype(np.float64) - exact.astype(np.float64))
+        error[~np.isfinite(error)] = np.inf
+        ratios = error / bound.element
+        rows = np.sqrt((error**2).sum(axis=1)) / bound.row
+        passed &= bool(ratios.max() <= 1.0 and rows.max() <= 1.0)
+        largest = max(largest, float(error.max()))
+        here = max(float(ratios.max()), float(rows.max()))
+        if here > ratio or not worst:
+            ratio = max(ratio, here)
+            worst = _describe(rank, out, exact, ratios, rows)
+    return Comparison(passed, largest, ratio, elements, worst)
+
+
+def _describe(
+    rank: int,
+    out: np.ndarray[Any, Any],
+    exact: np.ndarray[Any, Any],
+    ratios: DoubleArray,
+    rows: DoubleArray,
+) -> str:
+    by_row = rows.max() > ratios.max()
+    token = int(rows.argmax()) if by_row else int(ratios.max(axis=1).argmax())
+    column = int(ratios[token].argmax())
+    what = "row as a whole, worst at column" if by_row else "column"
+    return (
+        f"rank {rank}, token {token}, {what} {column}: expected {exact[token, column]:.6g}, "
+        f"found {out[token, column]:.6g}"
+    )

@@ -1,0 +1,1 @@
+"""Named schedules and the search for one."""

@@ -1,0 +1,1 @@
+"""Timed runs of generated code and their reports."""

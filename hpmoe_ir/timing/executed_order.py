@@ -1,0 +1,134 @@
+"""What the tasks of a timed run waited for: its queues, and its signals with their arrivals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hpmoe_ir.dialects.index import IntArray, evaluate_index
+from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK
+from hpmoe_ir.passes.analysis.dependence import flat_events
+from hpmoe_ir.runtime.task_records import Records
+from hpmoe_ir.timing.mirrored import mirrored_lines
+from hpmoe_ir.timing.timed_run import Timeline
+
+Times: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True)
+class ExecutedOrder:
+    """The dependences of a timed run. A task is its row in `tasks`, a counter one of any rank.
+
+    In a mirrored run, a signal to a peer stands for the one that a peer sent likewise.
+    """
+
+    tasks: Records
+    """Records of type `TASK`, by rank, core and time."""
+    signal_task: IntArray
+    signal_counter: IntArray
+    signal_latency: Times
+    """ns from the sender's `done` to the arrival."""
+    wait_task: IntArray
+    wait_counter: IntArray
+    counters: int
+    """How many counters there are."""
+
+    @cached_property
+    def last_signal(self) -> IntArray:
+        """For each counter its last signal, -1 where there was none."""
+        arrival = self.tasks["done"][self.signal_task] + self.signal_latency
+        last = np.full(self.counters, -1, dtype=np.int64)
+        ascending = np.argsort(arrival, kind="stable")
+        last[self.signal_counter[ascending]] = ascending
+        return last
+
+    @cached_property
+    def arrival(self) -> Times:
+        """For each task, ns at which the last signal that it waits for arrived; -inf without."""
+        times = np.full(len(self.tasks), -np.inf)
+        signal = self.last_signal[self.wait_counter]
+        known = signal >= 0
+        np.maximum.at(times, self.wait_task[known], self._arrivals(signal[known]))
+        return np.minimum(times, self.tasks["ready"])
+
+    @cached_property
+    def sender(self) -> IntArray:
+        """For each task, the task whose signal arrived last of all; -1 without."""
+        found = np.full(len(self.tasks), -1, dtype=np.int64)
+        signal = self.last_signal[self.wait_counter]
+        known = np.flatnonzero(signal >= 0)
+        ascending = known[np.argsort(self._arrivals(signal[known]), kind="stable")]
+        found[self.wait_task[ascending]] = self.signal_task[signal[ascending]]
+        return found
+
+    def _arrivals(self, signal: IntArray) -> Times:
+        return self.tasks["done"][self.signal_task[signal]] + self.signal_latency[signal]
+
+    @cached_property
+    def first_of_queue(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Whether each task is the first of its core."""
+        first = np.ones(len(self.tasks), dtype=np.bool_)
+        same = np.diff(self.tasks["rank"]) == 0
+        first[1:] = ~(same & (np.diff(self.tasks["core"]) == 0))
+        return first
+
+
+def executed_order(timeline: Timeline) -> ExecutedOrder:
+    """The dependences of a timed run, from the events of its program and the order of its queues.
+
+    All signals of a task are taken to leave with its first one, credits when it ends.
+    """
+    program, rates, tasks = timeline.program, timeline.machine.rates, timeline.tasks
+    ranks, count = len(timeline.totals), program.counter_count
+    mirrored = ranks < program.ranks
+    signals: list[tuple[IntArray, IntArray, Times]] = []
+    waits: list[tuple[IntArray, IntArray]] = []
+    rows_of: dict[str, IntArray] = {}
+    for number, (name, family) in enumerate(program.families.items()):
+        points, size = family.coordinates(), family.task_count
+        rows = np.flatnonzero(tasks["slot"] >> POINT_BITS == number)
+        row_of = np.zeros((ranks, size), dtype=np.int64)
+        row_of[tasks["rank"][rows], tasks["slot"][rows] & POINT_MASK] = rows
+        rows_of[name] = row_of
+        left_out = timeline.left_out(name)
+        for rank in range(ranks):
+            for wait in program.waits:
+                if wait.family_name != name:
+                    continue
+                event = program.events[wait.event_name]
+                flat = flat_events(wait.index_exprs, event.extents, points, rank, size)
+                waits.append((row_of[rank], flat + event.first_line() + rank * count))
+            for signal in program.signals:
+                if signal.family_name != name:
+                    continue
+                event = program.events[signal.event_name]
+                flat = flat_events(signal.index_exprs, event.extents, points, rank, size)
+                line = flat + event.first_line()
+                owner = np.full(size, rank)
+                if signal.peer_expr is not None:
+                    owner = np.broadcast_to(evaluate_index(signal.peer_expr, points, rank), size)
+                    if mirrored:
+                        line = mirrored_lines(program, signal)
+                latency = np.where(owner == rank, rates.latency_signal, rates.latency_remote_signal)
+                at = line if mirrored else line + owner * count
+                sent = np.ones(size, dtype=bool)
+                if signal.credit_name is not None:
+                    sent = ~left_out[rank]
+                    at_credit = np.unique(at[~sent])
+                    giver = rows_of[signal.credit_name][at_credit // count, 0]
+                    later = tasks["end"][giver] - tasks["done"][giver]
+                    signals.append((giver, at_credit, later + rates.latency_signal * 1e9))
+                signals.append((row_of[rank][sent], at[sent], latency[sent] * 1e9))
+    none = np.empty(0, dtype=np.int64)
+    return ExecutedOrder(
+        tasks,
+        signal_task=np.concatenate([none, *(s[0] for s in signals)]),
+        signal_counter=np.concatenate([none, *(s[1] for s in signals)]),
+        signal_latency=np.concatenate([np.empty(0), *(s[2] for s in signals)]),
+        wait_task=np.concatenate([none, *(w[0] for w in waits)]),
+        wait_counter=np.concatenate([none, *(w[1] for w in waits)]),
+        counters=count * ranks,
+    )

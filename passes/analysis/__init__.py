@@ -1,0 +1,1 @@
+"""Analyses of tile and queue programs."""

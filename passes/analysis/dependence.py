@@ -1,0 +1,304 @@
+"""Dependence analysis: from the regions of two families to events, thresholds and who waits.
+
+Two tasks depend on each other when their regions of a buffer overlap and one of them writes. A
+region is a box in a space of static axes: the experts, the source ranks, the chunk of a segment,
+the columns. Boxes overlap when they do on every axis, and on each axis the values of the
+producers and of the consumers fall into classes (connected components of the overlap relation)
+such that a consumer depends on producers of its own class only. An event for each combination of
+classes is therefore enough, and its threshold is the number of producers of that combination.
+
+How many rows a box has at run time plays no part: an empty task still counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineExpr,
+)
+
+from hpmoe_ir.dialects.index import IntArray, evaluate_index, index_values, uses_rank
+from hpmoe_ir.dialects.placement import RouteType
+from hpmoe_ir.dialects.region import (
+    Block,
+    GroupedRows,
+    Point,
+    Region,
+    SentRows,
+    TokenRows,
+    Whole,
+    group_bounds,
+)
+from hpmoe_ir.dialects.tile import DependenceOp, TasksOp
+from hpmoe_ir.dialects.tile.types import BufferType
+
+Granularity: TypeAlias = Literal["expert", "part"]
+
+Bounds: TypeAlias = Callable[[int], tuple[int, int]]
+
+
+class DependenceError(ValueError):
+    """Regions whose dependences cannot be expressed by events."""
+
+
+@dataclass(frozen=True)
+class AxisRange:
+    """What a region covers on one axis: bounds as a function of an index expression."""
+
+    index: AffineExpr
+    bounds: Bounds
+    cut: tuple[int, ...] = ()
+    """How the axis is cut; ranges of different cuts are not compared."""
+
+
+@dataclass(frozen=True)
+class EventMap:
+    """The events between two families, without names."""
+
+    extents: tuple[int, ...]
+    source: tuple[AffineExpr, ...]
+    target: tuple[AffineExpr, ...]
+    peer: AffineExpr | None
+    counts: tuple[int, ...]
+    """Threshold of each event, row-major."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the analysis must know of the buffer and the program."""
+
+    type: BufferType | RouteType
+    ranks: int
+
+
+def region_axes(region: Region, shape: Shape) -> dict[str, AxisRange]:
+    """The ranges of a region on the axes of its buffer, by name of the axis."""
+    axes: dict[str, AxisRange] = {}
+    if isinstance(shape.type, RouteType):
+        return axes
+    for i, (selector, extent) in enumerate(zip(region.selectors, shape.type.dims, strict=True)):
+        match selector:
+            case GroupedRows():
+                groups, ranks = selector.groups, shape.ranks
+                chunk = selector.chunk
+                axes["expert"] = AxisRange(selector.expert, _unit)
+                axes["source"] = AxisRange(
+                    selector.group, lambda g, n=groups, r=ranks: group_bounds(g, n, r)
+                )
+                axes["chunk"] = AxisRange(chunk.index, _unit, (groups, chunk.count, chunk.align))
+            case SentRows():
+                chunk = selector.chunk
+                axes["expert"] = AxisRange(selector.expert, _unit)
+                axes["chunk"] = AxisRange(chunk.index, _unit, (chunk.count, chunk.align))
+            case TokenRows():
+                axes["chunk"] = AxisRange(selector.index, _unit, (selector.count,))
+            case Point():
+                axes[f"dim{i}"] = AxisRange(selector.index, _unit)
+            case Block():
+                size = selector.size
+                axes[f"dim{i}"] = AxisRange(
+                    selector.index,
+                    lambda b, s=size, n=extent: (min(b * s, n), min((b + 1) * s, n)),
+                )
+            case Whole():
+                # A whole dimension is met by every range of the other side: no axis at all.
+                pass
+    return axes
+
+
+def _unit(value: int) -> tuple[int, int]:
+    return value, value + 1
+
+
+def events_between(
+    producer: TasksOp,
+    written: Region,
+    consumer: TasksOp,
+    used: Region,
+    shape: Shape,
+    granularity: Granularity,
+    *,
+    partial: bool = False,
+) -> EventMap | None:
+    """The events by which tasks of `consumer` wait for the tasks of `producer` they depend on.
+
+    `written` and `used` are the two families' regions of one buffer, `used` in the memory of the
+    rank that runs the consumer. None where the regions have nothing in common.
+
+    Raises DependenceError where ranks would need different thresholds, and where a consumer uses
+    what no producer writes unless that is allowed by `partial`: an event then has more producers
+    than needed rather than none.
+    """
+    ours, theirs = region_axes(written, shape), region_axes(used, shape)
+    source: list[AffineExpr] = []
+    target: list[AffineExpr] = []
+    extents: list[int] = []
+    for name in ours:
+        if name not in theirs or ours[name].cut != theirs[name].cut:
+            continue
+        if granularity == "expert" and name != "expert":
+            continue
+        values = _values(producer, ours[name].index, shape.ranks)
+        wanted = _values(consumer, theirs[name].index, shape.ranks)
+        classes = _classes(values, ours[name].bounds, wanted, theirs[name].bounds)
+        missing = [v for v in wanted if v not in classes.of_consumer]
+        if missing and partial:
+            if len(missing) == len(wanted):
+                return None
+            continue
+        if missing:
+            raise DependenceError(
+                f"@{consumer.sym_name.data} uses a part of @{used.buffer} that no task of "
+                f"@{producer.sym_name.data} writes: {name} {missing[0]}"
+            )
+        count = len(set(classes.of_producer.values()))
+        if count == 1:
+            continue
+        left = _class_index(ours[name].index, classes.of_producer, count)
+        right = _class_index(theirs[name].index, classes.of_consumer, count)
+        if left is None or right is None:
+            continue
+        source.append(left)
+        target.append(right)
+        extents.append(count)
+    counts = _thresholds(producer, source, extents, written.peer, shape.ranks)
+    if (counts == 0).any():
+        # The producers' coordinates are tied to each other: some combinations do not occur.
+        source, target, extents = [], [], []
+        counts = _thresholds(producer, source, extents, written.peer, shape.ranks)
+    return EventMap(
+        tuple(extents), tuple(source), tuple(target), written.peer, tuple(counts.tolist())
+    )
+
+
+def _values(family: TasksOp, index: AffineExpr, ranks: int) -> list[int]:
+    """All values that an index expression takes over the grid and the ranks, ascending."""
+    return index_values(index, family.extents, ranks).tolist()
+
+
+@dataclass(frozen=True)
+class _Classes:
+    of_producer: dict[int, int]
+    of_consumer: dict[int, int]
+
+
+def _classes(
+    values: Sequence[int], bounds: Bounds, wanted: Sequence[int], wanted_bounds: Bounds
+) -> _Classes:
+    """Connected components of "ranges overlap", numbered by their first producer value.
+
+    Ranges of one side ascend with their value, so a sweep over both finds the components.
+    """
+    spans = [(*bounds(v), v, True) for v in values]
+    spans += [(*wanted_bounds(v), v, False) for v in wanted]
+    components: list[list[tuple[int, bool]]] = []
+    reach = -1
+    for lo, hi, value, ours in sorted(s for s in spans if s[0] < s[1]):
+        if lo >= reach or not components:
+            components.append([])
+        components[-1].append((value, ours))
+        reach = max(reach, hi)
+    of_producer: dict[int, int] = {}
+    of_consumer: dict[int, int] = {}
+    number = 0
+    for component in components:
+        if not any(ours for _, ours in component):
+            continue
+        for value, ours in component:
+            (of_producer if ours else of_consumer)[value] = number
+        number += 1
+    return _Classes(of_producer, of_consumer)
+
+
+def _class_index(index: AffineExpr, classes: dict[int, int], count: int) -> AffineExpr | None:
+    """An affine expression for the class of `index`, None where there is no simple one."""
+    values = sorted(classes)
+    if not values:
+        return None
+    last = values[-1] + 1
+    candidates: list[tuple[Callable[[int], int], Callable[[], AffineExpr]]] = [
+        (lambda v: v, lambda: index),
+        # A family that has the last part of an axis counts from its own first.
+        (lambda v: v - values[0], lambda: _minus(index, values[0])),
+    ]
+    # Classes of equal size but for the last, which the end of the axis may cut.
+    first = sum(c == 0 for c in classes.values())
+    for step in sorted({-(-last // count), max(last // count, 1), max(first, 1)} - {1}):
+        candidates.append((lambda v, s=step: v // s, lambda s=step: index // s))
+    # The inverse of the source groups' bounds, for groups of unequal size.
+    candidates.append(
+        (
+            lambda v: (v * count + count - 1) // last,
+            lambda: (index * count + (count - 1)) // last,
+        )
+    )
+    for function, expression in candidates:
+        if all(function(v) == c for v, c in classes.items()):
+            return expression()
+    return None
+
+
+def _minus(index: AffineExpr, first: int) -> AffineExpr:
+    """`index` less a constant, without a trace of it where that is what was added before."""
+    if isinstance(index, AffineBinaryOpExpr) and index.kind is AffineBinaryOpKind.Add:
+        for kept, other in ((index.lhs, index.rhs), (index.rhs, index.lhs)):
+            if isinstance(other, AffineConstantExpr) and other.value == first:
+                return kept
+    return index - first
+
+
+def ranks_that_differ(dependences: Sequence[DependenceOp], ranks: int) -> range:
+    """Ranks to look at for what `dependences` say on any rank: all, or one where all are alike."""
+    exprs = [e for d in dependences for e in (*d.source_exprs, *d.target_exprs)]
+    return range(ranks if any(map(uses_rank, exprs)) else 1)
+
+
+def flat_events(
+    exprs: Sequence[AffineExpr],
+    extents: Sequence[int],
+    point: Sequence[IntArray | int],
+    rank: IntArray | int,
+    size: int,
+) -> IntArray:
+    """Row-major number of the event at each of `size` grid points."""
+    flat = np.zeros(size, dtype=np.int64)
+    for expr, extent in zip(exprs, extents, strict=True):
+        flat = flat * extent + evaluate_index(expr, point, rank)
+    return flat
+
+
+def _thresholds(
+    producer: TasksOp,
+    source: Sequence[AffineExpr],
+    extents: Sequence[int],
+    peer: AffineExpr | None,
+    ranks: int,
+) -> IntArray:
+    """Producers that count towards each event of a rank, the same on every rank or refused."""
+    point, size = producer.coordinates(), producer.task_count
+    events = int(np.prod(extents, dtype=np.int64))
+    by_rank = np.zeros((ranks, events), dtype=np.int64)
+    for rank in range(ranks):
+        flat = flat_events(source, extents, point, rank, size)
+        if peer is None:
+            by_rank[rank] = np.bincount(flat, minlength=events)
+            if not any(uses_rank(e) for e in source):
+                return by_rank[rank]
+        else:
+            owner = np.broadcast_to(evaluate_index(peer, point, rank), flat.shape)
+            by_rank += np.bincount(owner * events + flat, minlength=ranks * events).reshape(
+                ranks, events
+            )
+    if (by_rank != by_rank[0]).any():
+        raise DependenceError(
+            f"tasks of @{producer.sym_name.data} would need thresholds that differ by rank: "
+            "each rank must be written by as many of them"
+        )
+    return by_rank[0]

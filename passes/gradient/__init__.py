@@ -1,0 +1,1 @@
+"""Reverse-mode differentiation at the `moe` level."""

@@ -1,0 +1,62 @@
+"""The memory that a forward function keeps for its gradients, for each choice of what to save."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import FixedBitwidthType, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.utils.hints import isa
+
+from hpmoe_ir.dialects.placement import AnyTensor, RowsAttr
+from hpmoe_ir.passes.derive_backward import RECOMPUTABLE, DeriveBackwardPass, recomputable
+from hpmoe_ir.passes.gradient.backward_function import SAVED
+
+
+@dataclass(frozen=True)
+class SavedValue:
+    """A value that the forward function hands to the backward function."""
+
+    name: str
+    type: AnyTensor
+
+    @property
+    def bytes(self) -> int:
+        """Bytes on one rank, of as many rows as there can be."""
+        shape = self.type.get_shape()
+        if isinstance(self.type.encoding, RowsAttr):
+            shape = (self.type.encoding.rows.data, *shape[1:])
+        element = self.type.element_type
+        assert isinstance(element, FixedBitwidthType), f"expected numbers, found {element}"
+        return prod(shape) * element.size
+
+
+def saved_values(function: FuncOp) -> list[SavedValue]:
+    """What `function`, of a module that `derive-backward` has been run on, saves."""
+    saved: list[SavedValue] = []
+    results = function.function_type.outputs.data
+    attributes = function.res_attrs.data if function.res_attrs is not None else ()
+    for type, marks in zip(results, attributes, strict=False):
+        name = marks.data.get(SAVED)
+        if isinstance(name, StringAttr) and isa(type, AnyTensor):
+            saved.append(SavedValue(name.data, type))
+    return saved
+
+
+def saved_by_choice(module: ModuleOp) -> Iterator[tuple[tuple[str, ...], list[SavedValue]]]:
+    """What is saved for each set of values that `derive-backward` can recompute, () first.
+
+    `module` is at the `moe` level, has one function with a body, and is not changed.
+    """
+    made = {recomputable(op) for op in module.walk()}
+    names = [name for name in RECOMPUTABLE if name in made]
+    for count in range(len(names) + 1):
+        for choice in combinations(names, count):
+            copy = module.clone()
+            DeriveBackwardPass(recompute=choice).apply(Context(), copy)
+            forward = next(op for op in copy.ops if isinstance(op, FuncOp) and op.body.blocks)
+            yield choice, saved_values(forward)

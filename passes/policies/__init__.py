@@ -1,0 +1,1 @@
+"""Policies: orders of the tasks on the cores."""

@@ -1,0 +1,92 @@
+"""Policy `arrival`: first product by arrival of its rows, last product by columns.
+
+The idea is COMET's (Zhang and others, MLSys 2025, arXiv 2502.19811): cut what communication and
+computation share along the dimension in which they do not depend on each other. The first product
+takes the rows of all experts by their source, the own ones first, so that it begins before others
+have come. The last one goes through all experts for one block of columns after the other, so that
+the way back begins with the first block. COMET hands rows over within one kernel for another chip;
+here `source_groups` and `return_cols` of convert-comm-to-tile are how fine the two cuts are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hpmoe_ir.dialects.index import IntArray, dims_used
+from hpmoe_ir.dialects.region import Block, GroupedRows, Region
+from hpmoe_ir.dialects.tile import TasksOp
+from hpmoe_ir.passes.analysis.task_roles import (
+    FamilyGraph,
+    Segment,
+    expert_of,
+    is_dispatch,
+    is_return,
+    is_weight_gradient,
+    peer_dims,
+)
+from hpmoe_ir.passes.policies.policy import Order, Work
+
+
+def arrival(work: Work) -> Order:
+    """Family after family; by source up to the last product, by columns from there.
+
+    Dispatch goes peer by peer from the own rank on (with `rotate`). A rank gets its own rows first,
+    then those of the rank below it, and so on: `assign-queues` counts source groups in this order
+    from the group of the own rank. Weight gradients come after all products.
+    """
+    families = work.families
+    graph = FamilyGraph.of_dependences(families, work.dependences)
+    segments, depths = graph.segments(), graph.depths()
+    returns = {i for i, f in enumerate(families) if is_return(f)}
+    last = {p for r in returns for p in graph.before[r] if families[p].core.data == "aic"}
+    keys: list[IntArray] = []
+    for i, family in enumerate(families):
+        late = is_weight_gradient(family)
+        places = np.arange(family.task_count)
+        if segments[i] is Segment.LAYER and not late:
+            first = _column_dims(family) if i in last | returns else _source_dims(family)
+            places = _places(family, first)
+        columns = [segments[i], int(late), depths[i], i, places]
+        keys.append(np.stack(np.broadcast_arrays(*columns), axis=1).astype(np.int64))
+    return Order(keys)
+
+
+def source_group_dim(family: TasksOp) -> int | None:
+    """The coordinate that counts source groups of grouped rows, None where there is none."""
+    for region in (*family.write_regions, *family.read_regions):
+        if isinstance(region.rows, GroupedRows) and region.rows.groups > 1:
+            used = dims_used(region.rows.group)
+            if len(used) == 1 and not is_dispatch(family) and not is_return(family):
+                return used.pop()
+    return None
+
+
+def _source_dims(family: TasksOp) -> list[int]:
+    """Coordinates by which rows are told apart that come at other times."""
+    group = source_group_dim(family)
+    if group is not None:
+        return [group]
+    return sorted(peer_dims(family)) if is_dispatch(family) else []
+
+
+def _column_dims(family: TasksOp) -> list[int]:
+    """Coordinates that count blocks of columns of what is written."""
+
+    def columns(region: Region) -> set[int]:
+        last = region.selectors[-1]
+        return dims_used(last.index) if isinstance(last, Block) else set()
+
+    return sorted({d for region in family.write_regions for d in columns(region)})
+
+
+def _places(family: TasksOp, first: list[int]) -> IntArray:
+    """Place of each task in its family: by some coordinates, then by expert, then by the rest."""
+    points = family.coordinates()
+    expert = expert_of(family)
+    by = [points[d] for d in first]
+    by += [expert] if expert is not None else []
+    by += [c for d, c in enumerate(points) if d not in first]
+    places = np.zeros(family.task_count, dtype=np.int64)
+    if by:
+        places[np.lexsort(by[::-1])] = np.arange(family.task_count)
+    return places

@@ -1,0 +1,68 @@
+"""Policy `list`: list scheduling by critical paths with true ready times.
+
+The classic heuristic for tasks on machines of a few kinds (Graham 1969; with priorities by the
+longest path to the end, as in HEFT, Topcuoglu and others 2002): whenever a core is free it takes,
+of the tasks that are ready, the one with the longest way to the end of the program.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hpmoe_ir.dialects.index import IntArray
+from hpmoe_ir.machines.machine import Machine
+from hpmoe_ir.passes.analysis.task_roles import FamilyGraph, expert_of, expert_places
+from hpmoe_ir.passes.policies.policy import Order, Work
+from hpmoe_ir.passes.scheduling.list_schedule import Times, list_schedule
+from hpmoe_ir.passes.scheduling.task_graph import TaskGraph, task_graph
+from hpmoe_ir.passes.scheduling.task_times import FloatArray
+
+
+def list_order(work: Work) -> Order:
+    """The order of a list schedule of one rank that stands for all; see `task_graph`.
+
+    Ties go to the earlier expert. Times are for balanced routing; the order is right for any.
+    """
+    graph = task_graph(work.families, work.dependences, work.ranks)
+    times = Times.of(work)
+    depths = FamilyGraph.of_dependences(work.families, work.dependences).depths()
+    way = ways_to_the_end(graph, times, depths, work.machine)
+    return list_schedule(work, graph, times, priorities(work, [-np.round(way, 9)]))
+
+
+def priorities(work: Work, keys: list[FloatArray | IntArray]) -> IntArray:
+    """A number for each task, in the order of keys of all tasks; ties by expert and place."""
+    experts: list[IntArray] = []
+    places: list[IntArray] = []
+    for family in work.families:
+        expert = expert_of(family)
+        places.append(expert_places(family, expert))
+        experts.append(np.zeros_like(places[-1]) if expert is None else expert)
+    none = np.zeros(0, np.int64)
+    ties = [np.concatenate([*experts, none]), np.concatenate([*places, none])]
+    order = np.lexsort([*ties[::-1], *keys[::-1]])
+    numbers = np.empty(len(order), dtype=np.int64)
+    numbers[order] = np.arange(len(order))
+    return numbers
+
+
+def ways_to_the_end(
+    graph: TaskGraph, times: Times, depths: list[int], machine: Machine
+) -> FloatArray:
+    """Seconds from the start of each task to the end of the longest chain that it begins."""
+    way = times.core.copy()
+    for family in sorted(range(len(depths)), key=lambda i: -depths[i]):
+        begin, end = graph.first[family], graph.first[family + 1]
+        after = np.zeros(end - begin)
+        for d in graph.dependences:
+            if d.producer != family:
+                continue
+            follows = np.zeros(d.count)
+            waiting = way[graph.first[d.consumer] : graph.first[d.consumer + 1]]
+            np.maximum.at(follows, d.waited, waiting)
+            delay = (
+                machine.rates.latency_remote_signal if d.remote else machine.rates.latency_signal
+            )
+            np.maximum.at(after, d.points, follows[d.events] + delay)
+        way[begin:end] += after
+    return way

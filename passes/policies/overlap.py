@@ -1,0 +1,234 @@
+"""Policy `overlap`: part after part of the rows, and the way back under the last products.
+
+List scheduling (see `order_list`) keeps cores busy but, going by the longest way to the end, does
+the first product of all experts before the second of any: nothing can go back until half the work
+is done, and all sums are left for the end. `depth_first` hands rows on early but lets a core wait
+for its next task. This policy has the priorities of the one and the ready times of the other, and
+looks at what cores share: no more puts at a time than fill the link, no more sums beside products
+than leave memory to them. Each rank's rows are put one task after the other, by a core that does
+nothing else meanwhile: an order that holds up little where one rank gets many times as many rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd
+
+import numpy as np
+
+from hpmoe_ir.dialects.index import BoolArray, IntArray, dims_used, evaluate_index
+from hpmoe_ir.dialects.region import Block
+from hpmoe_ir.dialects.tile import TasksOp
+from hpmoe_ir.kernels.shared import SHARE_SCALARS
+from hpmoe_ir.passes.analysis.task_roles import (
+    FamilyGraph,
+    Segment,
+    expert_of,
+    is_dispatch,
+    is_put,
+    is_return,
+    is_weight_gradient,
+)
+from hpmoe_ir.passes.policies.arrival import source_group_dim
+from hpmoe_ir.passes.policies.depth_first import depth_first
+from hpmoe_ir.passes.policies.list_order import priorities
+from hpmoe_ir.passes.policies.policy import Order, Work
+from hpmoe_ir.passes.scheduling.free_cores import Lanes
+from hpmoe_ir.passes.scheduling.list_schedule import Limit, Times, list_schedule
+from hpmoe_ir.passes.scheduling.task_graph import task_graph
+
+SUMMING = 2 / 3
+"""Part of the vector cores that sum at a time while products run: all of them need more of memory's
+bandwidth than there is. For a DeepSeek-V3 layer on 8, 16 and 64 ranks a half, four fifths and all
+are up to 1.3% slower, a third is 2% to 4% slower."""
+
+GOLDEN = (3 - 5**0.5) / 2
+"""The smaller part of the golden section: multiples of it lie evenly, however many there are."""
+
+
+def overlap(work: Work) -> Order:
+    """Parts of experts' rows one after the other, cut finely at the end.
+
+    A part is the rows of an expert from one group of ranks, in the order in which they arrive. The
+    next product is behind the one before it, by `behind` tasks for each matrix core. Where the way
+    back is cut by columns (`return_cols`, `last_experts`), the products whose columns it takes come
+    last and go block of columns by block of columns over their experts; sums follow block by block,
+    so that only the last block's are left at the end. Weight gradients come last of all, in place
+    of waiting.
+    """
+    by_expert = depth_first(work).keys
+    if not by_expert:
+        return Order(by_expert)
+    families = work.families
+    of_families = FamilyGraph.of_dependences(families, work.dependences)
+    segments = of_families.segments()
+    ending = _ending(families, of_families)
+    keys: list[IntArray] = []
+    for i, family in enumerate(families):
+        after = segments[i] is Segment.AFTER
+        place = 2 if after else int(i in ending)
+        columns = [
+            int(is_weight_gradient(family)),
+            place,
+            _column(family) if place else 0,
+            by_expert[i][:, 0],
+            _turn(work, family, by_expert[i][:, 1]),
+            i,
+            _place(family),
+        ]
+        keys.append(np.stack(np.broadcast_arrays(*columns), axis=1).astype(np.int64))
+    graph = task_graph(families, work.dependences, work.ranks)
+    order = priorities(work, list(np.concatenate(keys).T))
+    limits = _limits(work, segments, ending)
+    return list_schedule(work, graph, Times.of(work), order, limits, _lanes(work))
+
+
+def _ending(families: Sequence[TasksOp], graph: FamilyGraph) -> set[int]:
+    """Puts back that take blocks of columns, and the products that make just these blocks."""
+    returns = {i for i, f in enumerate(families) if is_return(f) and _column_block(f)}
+    products = {
+        p
+        for r in returns
+        for p in graph.before[r]
+        if _column_block(families[p]) == _column_block(families[r])
+    }
+    return returns | products if products else set()
+
+
+def _turn(work: Work, family: TasksOp, by_expert: IntArray) -> IntArray:
+    """The part of the rows at whose turn each task is."""
+    expert = expert_of(family)
+    if expert is None:
+        return by_expert
+    groups = max(
+        (f.extents[d] for f in work.families if (d := source_group_dim(f)) is not None), default=1
+    )
+    points = family.coordinates()
+    part = expert * groups
+    dim = source_group_dim(family)
+    if dim is not None:
+        part = part + points[dim]
+    elif is_put(family) and family.target_peer is not None:
+        # Ranks from the own one up have this rank's rows in their groups from the own one down.
+        peer = np.asarray(evaluate_index(family.target_peer, points, 0))
+        part = part + (peer if is_dispatch(family) else -peer % work.ranks) * groups // work.ranks
+        if is_dispatch(family):
+            early = (peer == 0) & (expert < _early_experts(work))
+            return np.where(early, expert - work.ranks * groups, part - work.ahead * groups)
+    behind = np.maximum(by_expert - expert, 0)
+    return part + behind * _lag(work, groups)
+
+
+def _place(family: TasksOp) -> IntArray:
+    """The place of each task among those of its turn.
+
+    Where blocks do not come out even, the first of the tasks that share a product have one more:
+    from expert to expert they begin with another core, about a golden section further.
+    """
+    places, expert = np.arange(family.task_count), expert_of(family)
+    if family.find_kernel().scalars != SHARE_SCALARS or expert is None:
+        return places
+    first, shares = (evaluate_index(s.data, family.coordinates(), 0) for s in family.scalars)
+    count = int(np.max(shares))
+    steps = [step for step in range(1, count) if gcd(step, count) == 1] or [0]
+    step = min(steps, key=lambda step: abs(step - GOLDEN * count))
+    return (np.asarray(first) + expert * step) % count
+
+
+def _lag(work: Work, groups: int) -> int:
+    """Parts by which a product is behind the one before."""
+    counts = [
+        f.task_count / (len(np.unique(expert)) * groups)
+        for f in work.families
+        if f.core.data == "aic"
+        and not is_weight_gradient(f)
+        and (expert := expert_of(f)) is not None
+    ]
+    return int(np.ceil(work.behind * work.cores["aic"] / max(counts[0], 1))) if counts else 0
+
+
+def _lanes(work: Work) -> Lanes | None:
+    """Lanes of the puts to experts, but for the early ones.
+
+    A rank's rows go by one lane, or by a few where there are fewer other ranks than lanes: so a
+    rank that gets many more rows than others gets them in the order in which it wants them. Rows of
+    the own rank go by the lanes of the next one.
+    """
+    others, count = work.ranks - 1, _lane_count(work)
+    if not count:
+        return None
+    lanes: list[IntArray] = []
+    for family in work.families:
+        lane = np.full(family.task_count, -1)
+        expert, target = expert_of(family), family.target_peer
+        if is_dispatch(family) and expert is not None and target is not None:
+            peer = np.asarray(evaluate_index(target, family.coordinates(), 0))
+            early = (peer == 0) & (expert < _early_experts(work))
+            turn = np.maximum(peer - 1, 0) + (expert * others if others < count else 0)
+            lane = np.where(early, -1, turn % count)
+        lanes.append(np.broadcast_to(lane, (family.task_count,)))
+    return Lanes("aiv", np.concatenate(lanes), count)
+
+
+def _lane_count(work: Work) -> int:
+    """As many lanes as fill the link, or so few more or less that ranks share them evenly."""
+    others, count = work.ranks - 1, min(_link_cores(work), work.cores["aiv"] // 2)
+    if not others or not count:
+        return 0
+    if others < count:
+        return round(count / others) * others
+    return -(-others // round(others / count))
+
+
+def _early_experts(work: Work) -> int:
+    """Experts whose rows of the own rank, which need no link, are put first.
+
+    They keep the matrix cores busy for which the lanes do not bring rows at once.
+    """
+    return work.cores["aic"] - _lane_count(work)
+
+
+def _link_cores(work: Work) -> int:
+    """Cores whose puts fill the link."""
+    rates = work.machine.rates
+    return int(np.ceil(rates.shared_bandwidth_link_out / rates.core_bandwidth_link))
+
+
+def _limits(work: Work, segments: list[Segment], ending: set[int]) -> list[Limit]:
+    """What is done at a time of puts back, and of sums but for the last columns.
+
+    The last puts are short and come in bursts: more cores than fill the link take them.
+    """
+    puts: list[BoolArray] = []
+    last: list[BoolArray] = []
+    sums: list[BoolArray] = []
+    for i, (family, segment) in enumerate(zip(work.families, segments, strict=True)):
+        column = _column(family)
+        limited = is_put(family) and not is_dispatch(family) and segment is Segment.LAYER
+        put = np.full(family.task_count, limited)
+        puts.append(put & (i not in ending))
+        last.append(put & (i in ending))
+        sums.append((segment is Segment.AFTER) & (column < column.max(initial=0)))
+    link = _link_cores(work)
+    summing = max(1, round(SUMMING * work.cores["aiv"]))
+    return [
+        Limit(np.concatenate(puts), link),
+        Limit(np.concatenate(last), max(link, work.cores["aiv"] - summing)),
+        Limit(np.concatenate(sums), summing, True),
+    ]
+
+
+def _column_block(family: TasksOp) -> int:
+    """Columns of the blocks that tasks write, 0 where they write whole rows."""
+    lasts = [region.selectors[-1] for region in family.write_regions if region.selectors]
+    return next((last.size for last in lasts if isinstance(last, Block)), 0)
+
+
+def _column(family: TasksOp) -> IntArray:
+    """The block of columns that each task writes, 0 where it writes whole rows."""
+    for region in family.write_regions:
+        last = region.selectors[-1] if region.selectors else None
+        if isinstance(last, Block) and dims_used(last.index):
+            block = evaluate_index(last.index, family.coordinates(), 0)
+            return np.broadcast_to(np.asarray(block), (family.task_count,))
+    return np.zeros(family.task_count, dtype=np.int64)

@@ -1,0 +1,78 @@
+"""Policy `serial`: one operator after the other, as frameworks launch them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hpmoe_ir.dialects.index import IntArray
+from hpmoe_ir.dialects.tile import TasksOp
+from hpmoe_ir.passes.analysis.task_roles import FamilyGraph, Segment, expert_of, is_put
+from hpmoe_ir.passes.policies.policy import Order, Work
+
+GOLDEN = 0.618
+"""Part of an expert's tasks by which dealing is shifted from one expert to the next."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Families that one operator consists of."""
+
+    families: tuple[int, ...]
+    communicates: bool
+    """Whether it is a collective: it puts rows or counts into other ranks' memory."""
+
+
+def serial(work: Work) -> Order:
+    """Stage after stage; each is dealt to the cores as an operator of its own is.
+
+    The tasks of the next expert begin with another core each time, so that cores that get a tile
+    more than others are not the same for every expert.
+    """
+    graph = FamilyGraph.of_dependences(work.families, work.dependences)
+    keys: list[IntArray] = [np.empty((0, 0), np.int64)] * len(work.families)
+    for number, stage in enumerate(stages_of(graph)):
+        for i in stage.families:
+            family = work.families[i]
+            columns = [number, i, *_turns(family)]
+            keys[i] = np.stack(np.broadcast_arrays(*columns), axis=1).astype(np.int64)
+    return Order(keys, segments=True)
+
+
+def stages_of(graph: FamilyGraph) -> list[Stage]:
+    """The operators in which a program is run: each family, but those before and after the layer
+    that do not wait for each other together, unless they put.
+    """
+    segments, depths = graph.segments(), graph.depths()
+    after = [i for i, s in enumerate(segments) if s is Segment.AFTER]
+    tail = dict(zip(after, _depths_among(graph, after), strict=True))
+    stages: dict[tuple[int, ...], list[int]] = {}
+    for i, family in enumerate(graph.families):
+        depth = tail.get(i, depths[i])
+        alone = is_put(family) or segments[i] is Segment.LAYER
+        stages.setdefault((segments[i], depth, i + 1 if alone else 0), []).append(i)
+    return [
+        Stage(tuple(members), any(is_put(graph.families[i]) for i in members))
+        for _, members in sorted(stages.items())
+    ]
+
+
+def _depths_among(graph: FamilyGraph, members: list[int]) -> list[int]:
+    """The longest chain that ends at each of some families, over those alone."""
+    depths = dict.fromkeys(members, 0)
+    for _ in members:
+        for i in members:
+            depths[i] = max((depths[b] + 1 for b in graph.before[i] if b in depths), default=0)
+    return [depths[i] for i in members]
+
+
+def _turns(family: TasksOp) -> list[IntArray]:
+    """Keys of the tasks of a family: by expert, then by a shifted count; puts by their points."""
+    points = np.arange(family.task_count)
+    expert = None if is_put(family) else expert_of(family)
+    if expert is None:
+        return [points, np.zeros_like(points)]
+    count = -(-family.task_count // (int(expert.max()) + 1))
+    shift = np.floor(expert * count * GOLDEN).astype(np.int64)
+    return [expert, (points + shift) % count]

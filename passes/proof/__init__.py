@@ -1,0 +1,1 @@
+"""The proof behind `verify-queues`."""

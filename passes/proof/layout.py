@@ -1,0 +1,94 @@
+"""Refuses programs whose memory, counters or kernels do not fit the machine."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hpmoe_ir.diagnostics import refuse
+from hpmoe_ir.dialects.queue import EventOp, ProgramOp, events_of
+from hpmoe_ir.dialects.tile import buffer_bytes, buffers_of, families_of
+from hpmoe_ir.machines.machine import Machine, load_machine
+from hpmoe_ir.passes.proof.tasks import QueueTasks
+
+
+def check_layout(program: ProgramOp) -> None:
+    """Counters have lines of their own, outside the windows; local memory suffices.
+
+    Counters are looked at where `allocate-events` has placed them. Raises RefusedError.
+    """
+    machine = load_machine(program.machine.data)
+    _check_counters(program, machine)
+    for name, family in families_of(program).items():
+        problem = family.find_kernel().local_use(family.int_options).exceeds(machine)
+        if problem:
+            refuse(family, f"verify-queues: @{name}, kernel '{family.kernel.data}': {problem}")
+
+
+def _check_counters(program: ProgramOp, machine: Machine) -> None:
+    taken: list[tuple[int, int, EventOp]] = []
+    for event in events_of(program).values():
+        if event.line is None:
+            continue
+        begin = event.line.value.data
+        end = begin + event.line_count
+        for other_begin, other_end, other in taken:
+            if begin < other_end and other_begin < end:
+                refuse(
+                    event,
+                    f"verify-queues: @{event.sym_name.data} and @{other.sym_name.data} share the "
+                    f"cache line {max(begin, other_begin)}: each counter needs a line of its own",
+                )
+        taken.append((begin, end, event))
+    if program.counters is None:
+        return
+    counters = program.counters.value.data
+    if counters % machine.counter_line:
+        refuse(
+            program,
+            f"verify-queues: the counters at {counters} are not at a multiple of "
+            f"{machine.counter_line} bytes, the machine's cache line",
+        )
+    end = counters + machine.counter_line * max((e for _, e, _ in taken), default=0)
+    for name, buffer in buffers_of(program).items():
+        if buffer.space.data != "window" or buffer.offset is None:
+            continue
+        begin = buffer.offset.value.data
+        if begin < end and counters < begin + buffer_bytes(buffer):
+            refuse(
+                buffer,
+                f"verify-queues: @{name} covers bytes {begin} to {begin + buffer_bytes(buffer)} of "
+                f"the windows, the counters {counters} to {end}: they overlap",
+            )
+
+
+def check_thresholds(tasks: QueueTasks) -> None:
+    """Each event gets exactly as many signals in a launch as its threshold says, on every rank.
+
+    Raises RefusedError naming the event, its threshold and its signallers.
+    """
+    used = tasks.signals[tasks.signals >= 0]
+    signals = np.bincount(used, minlength=len(tasks.thresholds))
+    wrong = np.flatnonzero(signals != tasks.thresholds)
+    if not wrong.size:
+        return
+    event = int(wrong[0])
+    count, threshold = int(signals[event]), int(tasks.thresholds[event])
+    waiters, signallers = tasks.waiters_of(event), tasks.signallers_of(event)
+    text = "no task signals it"
+    if count:
+        first = tasks.task_text(int(signallers[0]))
+        text = f"{first} signals it" if count == 1 else f"{count} tasks signal it, such as {first}"
+    if not waiters.size:
+        result = "its counter would be wrong in the next launch"
+    elif count < threshold:
+        result = f"{tasks.task_text(int(waiters[0]))} would wait for ever"
+    else:
+        result = f"{tasks.task_text(int(waiters[0]))} may start before all of them have ended"
+    number = event % tasks.events_per_rank
+    op = next(
+        e for e in tasks.events if 0 <= number - tasks.first_event[e.sym_name.data] < e.event_count
+    )
+    refuse(
+        op,
+        f"verify-queues: {tasks.event_text(event)} has threshold {threshold}, {text}: {result}",
+    )

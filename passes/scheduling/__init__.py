@@ -1,0 +1,1 @@
+"""List scheduling: task graph, durations and free cores."""

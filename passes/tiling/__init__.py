@@ -1,0 +1,1 @@
+"""Tiling of operations into families of tile tasks."""

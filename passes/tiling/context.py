@@ -1,0 +1,355 @@
+"""What an operation is given to become families of tile tasks.
+
+`convert-comm-to-tile` walks the operations of a function and asks each for its tasks. An operation
+of another dialect brings its own answer by the trait `HasTilingTrait`; for an element-wise one on
+grouped rows, `RowwiseTilingTrait` with the name of a kernel is enough.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineExpr
+from xdsl.traits import OpTrait
+from xdsl.utils.exceptions import PassFailedException
+
+from hpmoe_ir.diagnostics import refuse
+from hpmoe_ir.dialects.index import RANK
+from hpmoe_ir.dialects.moe import tensor_type
+from hpmoe_ir.dialects.placement import AnyTensor, RouteType, RowsAttr
+from hpmoe_ir.dialects.region import Block, Chunk, GroupedRows, Region, Selector, Whole
+from hpmoe_ir.dialects.tile import BufferOp, TasksOp
+from hpmoe_ir.dialects.tile.types import BufferType
+from hpmoe_ir.kernels.cann_like import PLAIN_PREFIX
+from hpmoe_ir.machines.machine import Machine
+from hpmoe_ir.passes.tiling.tile_sizes import MatmulTile
+
+
+@dataclass(frozen=True)
+class Partition:
+    """How the work is cut. Each number but the matrix tile is a number of parts."""
+
+    source_groups: int
+    """Groups of source ranks into which an expert's rows are cut."""
+    row_chunks: int
+    """Parts of the rows of an expert and group."""
+    put_chunks: int
+    """Parts of the rows from one rank to one expert."""
+    token_chunks: int
+    """Parts of a rank's tokens."""
+    task_cols: int
+    """Columns of a matrix task; 0: chosen for each product."""
+    put_rows: int
+    """Most rows of a put; 0: as many as `put_chunks` makes it."""
+    return_cols: int
+    """Columns of a put on the way back, and of a sum over a token's copies; 0: all."""
+    vector_rows: int
+    """Most rows of a vector task on an expert's rows; 0: as many as `row_chunks` makes it."""
+    vector_chunks: int
+    """Equal parts of the rows of an expert and group for vector tasks; 0: as `row_chunks` says."""
+    matrix_shares: int
+    """Matrix tasks that share a product of an expert and group, block by block; 0: they have
+    columns and chunks of rows."""
+    matmul: MatmulTile
+    gradient_cols: int = 0
+    """Columns of a task of a weight gradient; 0: those of `task_cols`, or chosen for each."""
+    last_gradients: int = 0
+    """Local experts, the last ones, whose weight gradients `gradient_cols` cuts; 0: all."""
+    last_experts: int = 0
+    """Local experts, the last ones, that `return_cols` cuts on the way back, in their last product
+    and in the puts after it; 0: all, in the puts alone."""
+    plain_products: bool = False
+    """Whether matrix tasks run the plain kernels."""
+
+    def matrix_kernel(self, name: str) -> str:
+        """The kernel of matrix tasks for `grouped_matmul` or `weight_gradient`."""
+        plain = PLAIN_PREFIX if self.plain_products else ""
+        return f"{plain}{name}_share" if self.matrix_shares else f"{plain}{name}"
+
+
+@dataclass(frozen=True)
+class ExpertRange:
+    """Local experts whose tasks are cut alike, and how wide the tasks are."""
+
+    first: int
+    count: int
+    cols: int
+    """Columns of a task; 0: as `task_cols` says, or chosen."""
+
+    def grid(self, grid: list[tuple[str, int]]) -> list[tuple[str, int]]:
+        """A grid whose first coordinate counts all local experts, for these alone."""
+        return [(grid[0][0], self.count), *grid[1:]]
+
+    def region(self, region: Region) -> Region:
+        """A region of the expert that coordinate 0 counts, counted from the first of these."""
+        if not self.first:
+            return region
+        shifted = AffineExpr.dimension(0) + self.first
+        others = [AffineExpr.dimension(i) for i in range(1, 4)]
+        return region.map_exprs(lambda e: e.replace_dims_and_symbols([shifted, *others], [RANK]))
+
+
+@dataclass(frozen=True)
+class RouteBuffers:
+    """The buffers that a route value is made of."""
+
+    type: RouteType
+    route: str
+    order: str
+    position: str
+
+
+@dataclass
+class Tiling:
+    """The program that is being made, and where the values of the function are in it."""
+
+    machine: Machine
+    partition: Partition
+    ranks: int
+    buffers: list[BufferOp] = field(default_factory=list[BufferOp])
+    families: list[TasksOp] = field(default_factory=list[TasksOp])
+    last_families: list[TasksOp] = field(default_factory=list[TasksOp])
+    """Families that nothing else waits for, after all others: copies of what is saved."""
+    places: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+    routes: dict[SSAValue, RouteBuffers] = field(default_factory=dict[SSAValue, RouteBuffers])
+    outputs: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
+    """Values that the function returns, with the names of their buffers."""
+    used: set[str] = field(default_factory=set[str])
+
+    def fresh(self, stem: str) -> str:
+        """A name that begins with `stem`: h, h_1, h_2."""
+        name, count = stem, 0
+        while name in self.used:
+            count += 1
+            name = f"{stem}_{count}"
+        self.used.add(name)
+        return name
+
+    def buffer(self, stem: str, space: str, type: BufferType | RouteType, copies: int = 1) -> str:
+        """Adds a buffer and returns its name."""
+        name = self.fresh(stem)
+        self.buffers.append(BufferOp(name, space, type, copies))
+        return name
+
+    def result(self, value: SSAValue, stem: str) -> str:
+        """The buffer that the tasks of an operation write its result into."""
+        name = self.outputs.get(value)
+        if name is None:
+            stem = value.name_hint or stem
+            name = self.buffer(stem, "workspace", buffer_type_of(tensor_type(value)))
+        self.places[value] = name
+        return name
+
+    def in_place(self, op: Operation, accumulator: SSAValue, total: SSAValue) -> str:
+        """The buffer of what tasks of `op` add into, which is the sum's too.
+
+        That of an argument becomes the function's result; that of an earlier sum stays what it is.
+        """
+        name = self.place(accumulator)
+        if not accumulator.has_one_use():
+            refuse(
+                op,
+                f"convert-comm-to-tile: {op.name}: @{name} is added into: expected no other use of "
+                "what was in it",
+            )
+        if isinstance(accumulator, BlockArgument):
+            if total not in self.outputs:
+                refuse(
+                    op,
+                    f"convert-comm-to-tile: {op.name}: @{name} is added into: expected the sum to "
+                    "be a result of the function, as the buffer is an argument",
+                )
+            buffer = next(b for b in self.buffers if b.sym_name.data == name)
+            buffer.space = StringAttr("inout")
+            # The output that was declared for the result is the argument itself.
+            unused = self.outputs[total]
+            self.buffers = [b for b in self.buffers if b.sym_name.data != unused]
+        self.places[total] = name
+        return name
+
+    def place(self, value: SSAValue) -> str:
+        """The buffer that a value is in."""
+        if value not in self.places:
+            owner = value.owner
+            what = owner.name if isinstance(owner, Operation) else "a block argument"
+            raise PassFailedException(
+                f"convert-comm-to-tile: the result of {what} is in no buffer, it cannot be read"
+            )
+        return self.places[value]
+
+    def tasks(self, family: TasksOp) -> None:
+        """Adds a family of tasks."""
+        self.families.append(family)
+
+    def matrix_grid(self, route: RouteType) -> list[tuple[str, int]]:
+        """Grid over the parts of the grouped rows for matrix tasks: expert, group, chunk."""
+        return self._grid(route, self.partition.row_chunks)
+
+    def matrix_rows(self) -> GroupedRows:
+        """The rows of one point of `matrix_grid`, coordinates 0, 1 and 2."""
+        return self._rows(self.partition.row_chunks, self.partition.matmul.m)
+
+    def vector_grid(self, route: RouteType) -> list[tuple[str, int]]:
+        """Grid over the parts of the grouped rows for vector tasks: expert, group, chunk."""
+        return self._grid(route, self._vector_chunks(route))
+
+    def vector_rows(self, route: RouteType) -> GroupedRows:
+        """The rows of one point of `vector_grid`, coordinates 0, 1 and 2."""
+        part = self.partition
+        align = 1 if part.vector_chunks else part.vector_rows or part.matmul.m
+        return self._rows(self._vector_chunks(route), align)
+
+    def put_chunk(self, route: RouteType, index: AffineExpr) -> Chunk:
+        """Chunk `index` of the rows from one rank to one expert."""
+        rows = self.partition.put_rows
+        # A token goes to an expert at most once.
+        most = min(route.tokens.data, route.rows.data)
+        chunks = -(-most // rows) if rows else self.partition.put_chunks
+        return Chunk(index, chunks, rows or self.partition.matmul.m) if chunks > 1 else Chunk()
+
+    def way_back(self, route: RouteType, width: int) -> list[ExpertRange]:
+        """The local experts by how their way back of so many columns is cut."""
+        local, last = route.local_experts, self.partition.last_experts
+        cols = self.partition.return_cols
+        if not last or cols >= width:
+            return [ExpertRange(0, local, 0)]
+        last = min(last, local)
+        ranges = [ExpertRange(0, local - last, width), ExpertRange(local - last, last, cols)]
+        return [r for r in ranges if r.count]
+
+    def gradients(self, route: RouteType) -> list[ExpertRange]:
+        """The local experts by how their weight gradients are cut."""
+        local, last = route.local_experts, self.partition.last_gradients
+        cols = self.partition.gradient_cols
+        if not last or last >= local:
+            return [ExpertRange(0, local, cols)]
+        return [ExpertRange(0, local - last, 0), ExpertRange(local - last, last, cols)]
+
+    def return_blocks(
+        self, width: int, index: AffineExpr, cols: int = 0
+    ) -> tuple[Selector, list[tuple[str, int]]]:
+        """Block `index` of the columns that go back, and the grid of these blocks if there are.
+
+        Blocks have `cols` columns, `return_cols` by default.
+        """
+        cols = cols or self.partition.return_cols
+        if not cols or cols >= width:
+            return Whole(), []
+        return Block(index, cols), [("n", -(-width // cols))]
+
+    def _vector_chunks(self, route: RouteType) -> int:
+        if not self.partition.vector_rows:
+            return self.partition.vector_chunks or self.partition.row_chunks
+        sources = -(-self.ranks // self.partition.source_groups)
+        most = min(sources * route.tokens.data, route.rows.data)
+        return -(-most // self.partition.vector_rows)
+
+    def _grid(self, route: RouteType, chunks: int) -> list[tuple[str, int]]:
+        return [
+            ("e", route.local_experts),
+            ("g", self.partition.source_groups),
+            ("c", chunks),
+        ]
+
+    def _rows(self, chunks: int, align: int) -> GroupedRows:
+        e, g, c = (AffineExpr.dimension(i) for i in range(3))
+        chunk = Chunk(c, chunks, align) if chunks > 1 else Chunk()
+        return GroupedRows(e, g, self.partition.source_groups, chunk)
+
+
+def buffer_type_of(tensor: AnyTensor) -> BufferType:
+    """Type of the buffer that holds a tensor, its capacity in rows in place of `?`."""
+    shape = list(tensor.get_shape())
+    rows = ""
+    if isinstance(tensor.encoding, RowsAttr):
+        rows = tensor.encoding.name.split(".")[1]
+        shape[0] = tensor.encoding.rows.data
+    return BufferType(shape, tensor.element_type, rows)
+
+
+class HasTilingTrait(OpTrait, ABC):
+    """An operation that says itself which tile tasks it becomes."""
+
+    @classmethod
+    @abstractmethod
+    def to_tasks(cls, op: Operation, tiling: Tiling) -> None:
+        """Adds the buffers and families of `op` to `tiling`."""
+
+
+class RowwiseTilingTrait(HasTilingTrait):
+    """An operation on grouped rows that works on each row by itself, in one kernel.
+
+    A subclass names the kernel. All operands are rows of the same route; the result has as many.
+
+    ```python
+    class ClampTiling(RowwiseTilingTrait):
+        kernel = "clamp"
+    ```
+    """
+
+    kernel: str
+
+    @classmethod
+    def options(cls, op: Operation) -> dict[str, int]:
+        """Integer options of the kernel; none unless a subclass has some."""
+        return {}
+
+    @classmethod
+    def to_tasks(cls, op: Operation, tiling: Tiling) -> None:
+        (result,) = op.results
+        route = route_of_rows(op.operands, tiling)
+        rows = tiling.vector_rows(route.type)
+
+        def region(name: str) -> Region:
+            selectors: tuple[Selector, ...] = (rows, Whole())
+            return Region(name, selectors)
+
+        reads = [region(tiling.place(value)) for value in op.operands]
+        short = op.name.split(".")[-1]
+        tiling.tasks(
+            TasksOp(
+                tiling.fresh(short),
+                tiling.vector_grid(route.type),
+                "aiv",
+                cls.kernel,
+                reads,
+                [region(tiling.result(result, short))],
+                cls.options(op),
+                route.route,
+            )
+        )
+
+
+def route_of_rows(values: Sequence[SSAValue], tiling: Tiling) -> RouteBuffers:
+    """The route by which the grouped rows of some values lie.
+
+    Rows that are arguments of the function say nothing of it: they lie by the only route there is.
+    """
+    found = route_behind(values, tiling)
+    if found is not None:
+        return found
+    if len(tiling.routes) == 1:
+        return next(iter(tiling.routes.values()))
+    raise PassFailedException(
+        "convert-comm-to-tile: rows that come from no put cannot be tiled, their route is unknown"
+    )
+
+
+def route_behind(values: Sequence[SSAValue], tiling: Tiling) -> RouteBuffers | None:
+    """A route that some values were computed with, None where there is none."""
+    seen: set[SSAValue] = set()
+    todo = list(values)
+    while todo:
+        current = todo.pop(0)
+        if current in tiling.routes:
+            return tiling.routes[current]
+        owner = current.owner
+        if current in seen or not isinstance(owner, Operation):
+            continue
+        seen.add(current)
+        todo += owner.operands
+    return None

@@ -1,0 +1,192 @@
+"""The tile tasks of the operations that only the backward direction has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type
+from xdsl.ir import Operation
+from xdsl.ir.affine import AffineExpr
+
+from hpmoe_ir.diagnostics import refuse
+from hpmoe_ir.dialects import moe
+from hpmoe_ir.dialects.placement import GroupedAttr, RowsAttr, TokensAttr
+from hpmoe_ir.dialects.region import (
+    Block,
+    GroupedRows,
+    Point,
+    Region,
+    Selector,
+    TokenRows,
+    Whole,
+)
+from hpmoe_ir.dialects.tile import TasksOp
+from hpmoe_ir.passes.tiling.context import RowwiseTilingTrait, Tiling, route_behind
+from hpmoe_ir.passes.tiling.tile_sizes import even_part
+
+WHOLE = Whole()
+ZERO = AffineExpr.constant(0)
+D0, D1, D2 = (AffineExpr.dimension(i) for i in range(3))
+
+
+def sum_copies_tasks(op: moe.SumCopiesOp, tiling: Tiling) -> None:
+    """One task for each part of the tokens and block of columns."""
+    route = tiling.routes[op.route]
+    tokens = TokenRows(D0, tiling.partition.token_chunks)
+    cols, grid = tiling.return_blocks(moe.tensor_type(op.out).get_shape()[-1], D1)
+    tiling.tasks(
+        TasksOp(
+            tiling.fresh("sum_copies"),
+            [("b", tokens.count), *grid],
+            "aiv",
+            "sum_copies",
+            [
+                Region(tiling.place(op.back), (WHOLE, cols)),
+                Region(route.position, (tokens, WHOLE)),
+            ],
+            [Region(tiling.result(op.out, "sum"), (tokens, cols))],
+            route=route.route,
+        )
+    )
+
+
+def gate_gradient_tasks(op: moe.GateGradientOp, tiling: Tiling) -> None:
+    """One task for each part of the tokens."""
+    route = tiling.routes[op.route]
+    tokens = TokenRows(D0, tiling.partition.token_chunks)
+    tiling.tasks(
+        TasksOp(
+            tiling.fresh("gate_gradient"),
+            [("b", tokens.count)],
+            "aiv",
+            "gate_gradient",
+            [
+                Region(tiling.place(op.back), (WHOLE, WHOLE)),
+                Region(route.position, (tokens, WHOLE)),
+                Region(tiling.place(op.dout), (tokens, WHOLE)),
+            ],
+            [Region(tiling.result(op.dgate, "dgate"), (tokens, WHOLE))],
+            route=route.route,
+        )
+    )
+
+
+class SwigluGradTiling(RowwiseTilingTrait):
+    """`moe.swiglu_grad` works on each row by itself."""
+
+    kernel = "swiglu_grad"
+
+
+class AddGroupedTiling(RowwiseTilingTrait):
+    """`moe.add` of grouped rows works on each row by itself."""
+
+    kernel = "add_rows"
+
+
+def add_tasks(op: moe.AddOp, tiling: Tiling) -> None:
+    """Part by part of the rows: of the tokens, or of the experts' rows."""
+    encoding, element = moe.tensor_type(op.lhs).encoding, moe.tensor_type(op.lhs).element_type
+    if isinstance(encoding, RowsAttr) and not isinstance(element, BFloat16Type | Float16Type):
+        refuse(op, f"convert-comm-to-tile: moe.add: no kernel is registered for sums of {element}")
+    if isinstance(encoding, GroupedAttr):
+        AddGroupedTiling.to_tasks(op, tiling)
+        return
+    if not isinstance(encoding, TokensAttr):
+        refuse(op, f"convert-comm-to-tile: moe.add: no kernel is registered for rows of {encoding}")
+    tokens = TokenRows(D0, tiling.partition.token_chunks)
+    route = route_behind(op.operands, tiling)
+    tiling.tasks(
+        TasksOp(
+            tiling.fresh("add"),
+            [("b", tokens.count)],
+            "aiv",
+            "add_rows",
+            [
+                Region(tiling.place(op.lhs), (tokens, WHOLE)),
+                Region(tiling.place(op.rhs), (tokens, WHOLE)),
+            ],
+            [Region(tiling.result(op.sum, "sum"), (tokens, WHOLE))],
+            # Of a launch over the capacity nothing is there to add.
+            route=None if route is None else route.route,
+        )
+    )
+
+
+def weight_gradient_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
+    """One task for each expert and block of its gradient, or for each share of the blocks.
+
+    The sum over the expert's rows is inside.
+
+    With an accumulator, an argument or an earlier sum, the block is added in place: the
+    accumulator's buffer is the result's.
+    """
+    route = tiling.routes[op.route]
+    shape = moe.tensor_type(op.product).get_shape()
+    tile = tiling.partition.matmul
+    for what, size in (("lhs", shape[1]), ("rhs", shape[2])):
+        if size % 16:
+            refuse(
+                op,
+                f"convert-comm-to-tile: moe.grouped_matmul: the width of {what} must be a "
+                f"multiple of 16, found {size}",
+            )
+    rows = GroupedRows(D0, ZERO, 1)
+    shares = tiling.partition.matrix_shares
+    if op.accumulator is not None:
+        tiling.in_place(op, op.accumulator, op.product)
+    else:
+        tiling.result(op.product, "weight_gradient")
+    for experts in tiling.gradients(route.type):
+        lhs_cols, rhs_cols, grid = _gradient_blocks(tiling, shape, experts.cols)
+        result = (Point(D0), lhs_cols, rhs_cols)
+        tiling.tasks(
+            TasksOp(
+                tiling.fresh("weight_gradient"),
+                [("e", experts.count), *grid],
+                "aic",
+                tiling.partition.matrix_kernel("weight_gradient"),
+                [
+                    experts.region(Region(tiling.place(op.lhs), (rows, lhs_cols))),
+                    experts.region(Region(tiling.place(op.rhs), (rows, rhs_cols))),
+                ],
+                [experts.region(Region(tiling.place(op.product), result, scatter=shares > 0))],
+                {
+                    "tile_m": tile.m,
+                    "tile_n": tile.n,
+                    "tile_k": tile.k,
+                    "accumulate": int(op.accumulator is not None),
+                },
+                route.route,
+                [D1, AffineExpr.constant(shares)] if shares else [],
+            )
+        )
+
+
+def _gradient_blocks(
+    tiling: Tiling, shape: tuple[int, ...], cols: int
+) -> tuple[Selector, Selector, list[tuple[str, int]]]:
+    """Rows and columns of a task's part of a gradient, and the grid of the parts.
+
+    A task has `cols` columns; with 0 those that `task_cols` says, or as many tile widths as leave
+    four tasks for each core.
+    """
+    shares, tile = tiling.partition.matrix_shares, tiling.partition.matmul
+    if shares:
+        return WHOLE, WHOLE, [("i", shares)]
+    down = -(-shape[1] // tile.m)
+    columns = cols or tiling.partition.task_cols
+    if not columns:
+        tiles = shape[0] * down * -(-shape[2] // tile.n)
+        most = max(1, tiles // (4 * tiling.machine.aic_cores))
+        columns = tile.n * even_part(-(-shape[2] // tile.n), most)
+    grid = [("m", down), ("n", -(-shape[2] // columns))]
+    return Block(D1, tile.m), Block(D2, columns), grid
+
+
+GRADIENT_TILINGS: dict[type[Operation], Callable[..., None]] = {
+    moe.SumCopiesOp: sum_copies_tasks,
+    moe.GateGradientOp: gate_gradient_tasks,
+    moe.SwiGLUGradOp: SwigluGradTiling.to_tasks,
+    moe.AddOp: add_tasks,
+}
+"""The tilings of the operations that only gradients need."""

@@ -1,0 +1,335 @@
+"""The tile tasks of the operations of `comm` and `moe`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.dialects.builtin import i32
+from xdsl.ir import Operation
+from xdsl.ir.affine import AffineExpr
+
+from hpmoe_ir.diagnostics import refuse
+from hpmoe_ir.dialects import comm, moe
+from hpmoe_ir.dialects.index import RANK
+from hpmoe_ir.dialects.region import (
+    Block,
+    GroupedRows,
+    Point,
+    Region,
+    SentRows,
+    TokenRows,
+    Whole,
+)
+from hpmoe_ir.dialects.tile import TasksOp
+from hpmoe_ir.dialects.tile.types import BufferType
+from hpmoe_ir.passes.tiling.context import (
+    ExpertRange,
+    HasTilingTrait,
+    RouteBuffers,
+    RowwiseTilingTrait,
+    Tiling,
+    buffer_type_of,
+)
+from hpmoe_ir.passes.tiling.gradient_ops import GRADIENT_TILINGS, weight_gradient_tasks
+from hpmoe_ir.passes.tiling.tile_sizes import even_part
+
+WHOLE = Whole()
+D0, D1, D2, D3 = (AffineExpr.dimension(i) for i in range(4))
+STATUS_WORDS = 16
+
+
+def window_tasks(op: comm.WindowOp, tiling: Tiling) -> None:
+    """A window is a buffer that peers write into."""
+    content = comm.window_content(op.window)
+    type = buffer_type_of(content)
+    if len(type.dims) == 3:
+        # The counts of all ranks: one row for each.
+        ranks, rows, experts = type.dims
+        type = BufferType((ranks, rows * experts), type.element_type)
+    copies = 1 if op.per_launch is None else 2
+    tiling.places[op.window] = tiling.buffer(op.buffer.data, "window", type, copies)
+
+
+def count_tasks(op: comm.CountTokensOp, tiling: Tiling) -> None:
+    """Each part of the tokens is counted by itself; whoever needs the sum adds the parts."""
+    parts = tiling.partition.token_chunks
+    experts = moe.tensor_type(op.counts).get_shape()[1]
+    counts = tiling.buffer("chunk_counts", "workspace", BufferType((parts, experts), i32))
+    tiling.places[op.counts] = counts
+    tiling.tasks(
+        TasksOp(
+            tiling.fresh("count"),
+            [("b", parts)],
+            "aiv",
+            "count_tokens",
+            [Region(tiling.place(op.ids), (TokenRows(D0, parts), WHOLE))],
+            [Region(counts, (Point(D0), WHOLE))],
+        )
+    )
+
+
+def exchange_tasks(op: comm.ExchangeOp, tiling: Tiling) -> None:
+    """One put to each rank."""
+    tiling.tasks(
+        TasksOp(
+            tiling.fresh("exchange"),
+            [("p", tiling.ranks)],
+            "aiv",
+            "exchange_counts",
+            [Region(tiling.place(op.counts), (WHOLE, WHOLE))],
+            [Region(tiling.place(op.window), (Point(RANK), WHOLE), peer=D0)],
+        )
+    )
+
+
+def route_tasks(op: comm.RouteOp, tiling: Tiling) -> None:
+    """The send order of this rank's (token, k) pairs, the row ranges from all ranks' counts."""
+    type = moe.route_type(op.route)
+    parts = tiling.partition.token_chunks
+    exchanged = op.all_counts.owner
+    announced = exchanged.token.owner if isinstance(exchanged, comm.WaitOp) else None
+    if not isinstance(announced, comm.ExchangeOp):
+        refuse(
+            op,
+            "convert-comm-to-tile: comm.route needs the counts of an exchange, found those of "
+            f"{exchanged.name if isinstance(exchanged, Operation) else 'an argument'}",
+        )
+    chunk_counts = tiling.place(announced.counts)
+    rows = type.tokens.data * type.top.data
+    route = tiling.buffer(op.route.name_hint or "route", "workspace", type)
+    order = tiling.buffer("order", "workspace", BufferType((rows,), i32, "sent"))
+    position = tiling.buffer(
+        "position", "workspace", BufferType((type.tokens.data, type.top.data), i32, "tokens")
+    )
+    status = tiling.buffer("status", "output", BufferType((STATUS_WORDS,), i32))
+    tiling.routes[op.route] = RouteBuffers(type, route, order, position)
+    tokens = TokenRows(D0, parts)
+    tiling.tasks(
+        TasksOp(
+            tiling.fresh("place"),
+            [("b", parts)],
+            "aiv",
+            "place_tokens",
+            [
+                Region(tiling.place(op.ids), (tokens, WHOLE)),
+                Region(chunk_counts, (WHOLE, WHOLE)),
+            ],
+            [Region(order, (WHOLE,), scatter=True), Region(position, (tokens, WHOLE))],
+            scalars=[D0],
+        )
+    )
+    tiling.tasks(
+        TasksOp(
+            tiling.fresh("build_route"),
+            [],
+            "aiv",
+            "build_route",
+            [Region(tiling.place(op.all_counts), (WHOLE, WHOLE))],
+            [Region(route, (WHOLE,)), Region(status, (WHOLE,))],
+            scalars=[RANK, AffineExpr.constant(type.rows.data)],
+        )
+    )
+
+
+def put_tasks(op: comm.PutOp, tiling: Tiling) -> None:
+    """One put for each peer, expert and part of the rows, and block of columns on the way back."""
+    route = tiling.routes[op.route]
+    local, ranks = route.type.local_experts, tiling.ranks
+    chunk = tiling.put_chunk(route.type, D2)
+    parts = chunk.count
+    source, target = tiling.place(op.x), tiling.place(op.window)
+    if op.direction.data is comm.Direction.DISPATCH:
+        weights = [] if op.gate is None else [Region(tiling.place(op.gate), (WHOLE, WHOLE))]
+        tiling.tasks(
+            TasksOp(
+                tiling.fresh("dispatch"),
+                [("p", ranks), ("e", local), ("c", parts)],
+                "aiv",
+                "gather_scaled_rows" if weights else "gather_rows",
+                [
+                    Region(source, (WHOLE, WHOLE)),
+                    *weights,
+                    Region(route.order, (SentRows(D0 * local + D1, chunk),)),
+                ],
+                [Region(target, (GroupedRows(D1, RANK, ranks, chunk), WHOLE), peer=D0)],
+                route=route.route,
+                scalars=[AffineExpr.constant(route.type.top.data)],
+            )
+        )
+    else:
+        width = moe.tensor_type(op.x).get_shape()[-1]
+        for experts in tiling.way_back(route.type, width):
+            cols, blocks = tiling.return_blocks(width, D3, experts.cols)
+            grid = experts.grid([("e", local), ("s", ranks), ("c", parts), *blocks])
+            read = Region(source, (GroupedRows(D0, D1, ranks, chunk), cols))
+            expert = RANK * local + experts.first + D0 if experts.first else RANK * local + D0
+            written = Region(target, (SentRows(expert, chunk), cols), peer=D1)
+            tiling.tasks(
+                TasksOp(
+                    tiling.fresh("return"),
+                    grid,
+                    "aiv",
+                    "copy_rows",
+                    [experts.region(read)],
+                    [written],
+                    route=route.route,
+                )
+            )
+
+
+def wait_tasks(op: comm.WaitOp, tiling: Tiling) -> None:
+    """No task: whoever reads the window depends on the puts, region by region.
+
+    A window that is a result of the function is copied: the next launch writes into it.
+    """
+    window = tiling.place(op.window)
+    tiling.places[op.content] = window
+    saved = tiling.outputs.get(op.content)
+    if saved is None:
+        return
+    put = op.token.owner
+    if not isinstance(put, comm.PutOp):
+        refuse(op, "convert-comm-to-tile: only windows of rows can be results of a function")
+    route = tiling.routes[put.route]
+    if put.direction.data is comm.Direction.DISPATCH:
+        grid, rows = tiling.vector_grid(route.type), tiling.vector_rows(route.type)
+    else:
+        grid, rows = [("x", route.type.experts.data)], SentRows(D0)
+    tiling.last_families.append(
+        TasksOp(
+            tiling.fresh(f"save_{saved}"),
+            grid,
+            "aiv",
+            "copy_rows",
+            [Region(window, (rows, WHOLE))],
+            [Region(saved, (rows, WHOLE))],
+            route=route.route,
+        )
+    )
+
+
+def matmul_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
+    """One task for each part of an expert's rows and block of columns, or share of its blocks."""
+    if op.transpose_lhs is not None:
+        weight_gradient_tasks(op, tiling)
+        return
+    route = tiling.routes[op.route]
+    columns = moe.tensor_type(op.product).get_shape()[-1]
+    depth = moe.tensor_type(op.lhs).get_shape()[-1]
+    for what, size in (("rows", depth), ("result", columns)):
+        if size % 16:
+            refuse(
+                op,
+                f"convert-comm-to-tile: moe.grouped_matmul: the width of the {what} must be a "
+                f"multiple of 16, found {size}",
+            )
+    shares = tiling.partition.matrix_shares
+    block = tiling.partition.task_cols or _task_cols(tiling, route.type.local_experts, columns)
+    transposed = op.transpose_rhs is not None
+    rows = tiling.matrix_rows()
+    tile = tiling.partition.matmul
+    goes_back = any(_is_return(use.operation) for use in op.product.uses)
+    whole = [ExpertRange(0, route.type.local_experts, 0)]
+    result = tiling.result(op.product, "product")
+    for experts in tiling.way_back(route.type, columns) if goes_back else whole:
+        # The experts before the last ones have tasks as wide as without them.
+        wide = experts.cols if experts.first else block
+        cols = WHOLE if shares else Block(D3, wide)
+        last = ("i", shares) if shares else ("n", -(-columns // wide))
+        weights = (Point(D0), cols, WHOLE) if transposed else (Point(D0), WHOLE, cols)
+        tiling.tasks(
+            TasksOp(
+                tiling.fresh("matmul"),
+                experts.grid([*tiling.matrix_grid(route.type), last]),
+                "aic",
+                tiling.partition.matrix_kernel("grouped_matmul"),
+                [
+                    experts.region(Region(tiling.place(op.lhs), (rows, WHOLE))),
+                    experts.region(Region(tiling.place(op.rhs), weights)),
+                ],
+                [experts.region(Region(result, (rows, cols), scatter=shares > 0))],
+                {
+                    "tile_m": tile.m,
+                    "tile_n": tile.n,
+                    "tile_k": tile.k,
+                    "transpose_rhs": int(transposed),
+                },
+                route.route,
+                [D3, AffineExpr.constant(shares)] if shares else [],
+            )
+        )
+
+
+def _is_return(op: Operation) -> bool:
+    """Whether an operation puts experts' rows back to where the tokens are."""
+    return isinstance(op, comm.PutOp) and op.direction.data is not comm.Direction.DISPATCH
+
+
+def _task_cols(tiling: Tiling, local_experts: int, columns: int) -> int:
+    """Columns of a matrix task where none are given.
+
+    As many tile widths as leave four tasks for each matrix core: few enough tasks to be cheap to
+    start, enough to keep all cores busy when parts have different numbers of rows.
+    """
+    width = tiling.partition.matmul.n
+    parts = local_experts * tiling.partition.source_groups * tiling.partition.row_chunks
+    across = -(-columns // width)
+    most = max(1, parts * across // (4 * tiling.machine.aic_cores))
+    return width * even_part(across, most)
+
+
+class SwigluTiling(RowwiseTilingTrait):
+    """`moe.swiglu` works on each row by itself."""
+
+    kernel = "swiglu"
+
+
+def weighted_sum_tasks(op: moe.WeightedSumOp, tiling: Tiling) -> None:
+    """One task for each part of the tokens and block of columns."""
+    route = tiling.routes[op.route]
+    parts = tiling.partition.token_chunks
+    tokens = TokenRows(D0, parts)
+    cols, grid = tiling.return_blocks(moe.tensor_type(op.out).get_shape()[-1], D1)
+    tiling.tasks(
+        TasksOp(
+            tiling.fresh("weighted_sum"),
+            [("b", parts), *grid],
+            "aiv",
+            "weighted_sum",
+            [
+                Region(tiling.place(op.back), (WHOLE, cols)),
+                Region(route.position, (tokens, WHOLE)),
+                Region(tiling.place(op.gate), (tokens, WHOLE)),
+            ],
+            [Region(tiling.result(op.out, "out"), (tokens, cols))],
+            route=route.route,
+        )
+    )
+
+
+OWN_TILINGS: dict[type[Operation], Callable[..., None]] = {
+    comm.WindowOp: window_tasks,
+    comm.CountTokensOp: count_tasks,
+    comm.ExchangeOp: exchange_tasks,
+    comm.RouteOp: route_tasks,
+    comm.PutOp: put_tasks,
+    comm.WaitOp: wait_tasks,
+    moe.GroupedMatmulOp: matmul_tasks,
+    moe.SwiGLUOp: SwigluTiling.to_tasks,
+    moe.WeightedSumOp: weighted_sum_tasks,
+    **GRADIENT_TILINGS,
+}
+"""The tilings of the project's own operations."""
+
+
+def tile_operation(op: Operation, tiling: Tiling) -> bool:
+    """Adds the tasks of `op` to `tiling`; False where nobody knows them."""
+    trait = op.get_trait(HasTilingTrait)
+    if trait is not None:
+        trait.to_tasks(op, tiling)
+        return True
+    own = OWN_TILINGS.get(type(op))
+    if own is None:
+        return False
+    own(op, tiling)
+    return True
