@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir.affine import AffineConstantExpr
 from xdsl.utils.target import Target
 
+from hpmoe_ir.dialects.access import Access, GroupedRows, SentRows, TokenRows
 from hpmoe_ir.dialects.queue import SignalOp
-from hpmoe_ir.dialects.region import GroupedRows, Region, SentRows, TokenRows
 from hpmoe_ir.dialects.tile import TasksOp, buffer_type, route_type
 from hpmoe_ir.kernels.kernel import Kernel, TileOperand
 from hpmoe_ir.lowering.cpp_names import check_cpp_name
@@ -137,12 +137,12 @@ def _family(program: LoweredProgram, family: TasksOp, sizes: Sizes) -> FamilyCod
         offset = sizes.offset(f"k{camel(route)}", buffer.offset.value.data)
         experts = sizes.word(f"k{camel(route)}Experts", route_type(buffer).experts.data)
         lines.append(f"const hpmoe::Route route = env.LoadRoute({offset}, {experts});")
-    writes = _tiles(body, family.write_regions, kernel.writes, "write")
-    empty = _empty_checks(body, family.write_regions)
+    writes = _tiles(body, family.write_accesses, kernel.writes, "write")
+    empty = _empty_checks(body, family.write_accesses)
     call = _Call(body, kernel)
     start = len(lines)
     known = dict(body.rows)
-    reads = _tiles(body, family.read_regions, kernel.reads, "read")
+    reads = _tiles(body, family.read_accesses, kernel.reads, "read")
     lines.append(call.text([*reads, *writes]))
     signals = program.signals_of_family(name)
     plain = [_signal(body, s) for s in signals if s.credit is None]
@@ -205,7 +205,7 @@ _ELEMENTS = {
 
 
 def _tiles(
-    body: TaskBody, regions: tuple[Region, ...], operands: tuple[TileOperand, ...], stem: str
+    body: TaskBody, regions: tuple[Access, ...], operands: tuple[TileOperand, ...], stem: str
 ) -> list[str]:
     names: list[str] = []
     for i, (region, operand) in enumerate(zip(regions, operands, strict=True)):
@@ -223,7 +223,7 @@ def _tiles(
     return names
 
 
-def _empty_checks(body: TaskBody, regions: tuple[Region, ...]) -> list[str]:
+def _empty_checks(body: TaskBody, regions: tuple[Access, ...]) -> list[str]:
     checks: list[str] = []
     for region in regions:
         rows = region.rows
@@ -259,7 +259,7 @@ class _Call:
     def _activation(self) -> str:
         """The activation type: that of the first tile which has it."""
         family = self.body.family
-        regions = (*family.read_regions, *family.write_regions)
+        regions = (*family.read_accesses, *family.write_accesses)
         operands = (*self.kernel.reads, *self.kernel.writes)
         found = {
             element_name(buffer_type(self.body.program.buffers[r.buffer]).element_type)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from xdsl.ir.affine import AffineDimExpr
 
+from hpmoe_ir.dialects.access import GroupedRows
 from hpmoe_ir.dialects.index import dims_used
 from hpmoe_ir.dialects.queue import SignalOp
-from hpmoe_ir.dialects.region import GroupedRows
 from hpmoe_ir.dialects.tile.credit import credited_puts, route_of
 from hpmoe_ir.lowering.cpp_text import comment, wrapped
 from hpmoe_ir.lowering.events import event_number

@@ -18,20 +18,20 @@ from xdsl.ir.affine import (
     AffineSymExpr,
 )
 
-from hpmoe_ir.dialects.index import IntArray, evaluate_index
-from hpmoe_ir.dialects.placement import RouteType
-from hpmoe_ir.dialects.region import (
-    Block,
+from hpmoe_ir.dialects.access import (
+    Access,
+    BlockSelector,
     Chunk,
     GroupedRows,
-    Point,
-    Region,
+    IndexSelector,
     RowSelector,
     SentRows,
     TokenRows,
-    Whole,
-    format_region,
+    WholeSelector,
+    format_access,
 )
+from hpmoe_ir.dialects.index import IntArray, evaluate_index
+from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile import (
     BufferOp,
     TasksOp,
@@ -159,7 +159,7 @@ class TaskBody:
         ranks = np.arange(self.program.ranks)[:, None]
         return np.broadcast_to(np.asarray(evaluate_index(expr, point, ranks)), shape)
 
-    def define_rows(self, selector: RowSelector, region: Region) -> str:
+    def define_rows(self, selector: RowSelector, region: Access) -> str:
         """Name of the `Rows` that a selector stands for, defined on first use."""
         remote = region.peer is not None
         key = (selector, remote)
@@ -169,7 +169,7 @@ class TaskBody:
             self.lines.append(f"const hpmoe::Rows {name} = {self._row_range(selector, region)};")
         return self.rows[key]
 
-    def _row_range(self, selector: RowSelector, region: Region) -> str:
+    def _row_range(self, selector: RowSelector, region: Access) -> str:
         match selector:
             case TokenRows():
                 text = f"env.TokenChunk({self.index(selector.index)}, "
@@ -205,7 +205,7 @@ class TaskBody:
             f"({group} + 1) * env.Ranks() / {groups}",
         )
 
-    def _put_expert(self, selector: GroupedRows, region: Region) -> str:
+    def _put_expert(self, selector: GroupedRows, region: Access) -> str:
         """Global expert of rows that are put into a peer's receive buffer."""
         own = np.arange(self.program.ranks)[:, None]
         if selector.groups != self.program.ranks or (self.values(selector.group) != own).any():
@@ -214,7 +214,7 @@ class TaskBody:
         assert region.peer is not None
         return f"{self._operand(region.peer)} * {local} + {self._operand(selector.expert)}"
 
-    def _returned(self, selector: SentRows, region: Region) -> str:
+    def _returned(self, selector: SentRows, region: Access) -> str:
         """Rows in a peer's send order of one of this rank's experts."""
         local = self._local_experts()
         owner = np.arange(self.program.ranks)[:, None]
@@ -224,8 +224,8 @@ class TaskBody:
         expert = f"{self._operand(selector.expert)} - env.Rank() * {self.constant(local, 'Local')}"
         return f"route.Return({expert}, {self.index(region.peer)})"
 
-    def _bad_put(self, region: Region, rule: str) -> LoweringError:
-        text = format_region(region, self.family.dim_names)
+    def _bad_put(self, region: Access, rule: str) -> LoweringError:
+        text = format_access(region, self.family.dim_names)
         return LoweringError(f"target ascendc: @{self.family.sym_name.data}: {text}: {rule}")
 
     def _local_experts(self) -> int:
@@ -233,24 +233,24 @@ class TaskBody:
         buffer = self.program.buffers[self.family.route.root_reference.data]
         return route_type(buffer).local_experts
 
-    def tile(self, region: Region) -> tuple[str, str]:
+    def tile(self, region: Access) -> tuple[str, str]:
         """C++ type and expression of the tile that a region stands for."""
         buffer = self.program.buffers[region.buffer]
         name = f"k{camel(region.buffer)}"
         if isinstance(buffer.type, RouteType):
             words = self.sizes.word(f"{name}Words", buffer_bytes(buffer) // 4)
-            return "int32_t", f"hpmoe::Whole({self._base(buffer, region)}, 1, {words})"
+            return "int32_t", f"hpmoe::WholeSelector({self._base(buffer, region)}, 1, {words})"
         type = buffer_type(buffer)
         base = self._base(buffer, region)
         dims = list(type.dims)
         selectors = list(region.selectors)
-        while selectors and isinstance(selectors[0], Point):
+        while selectors and isinstance(selectors[0], IndexSelector):
             point = selectors.pop(0)
-            assert isinstance(point, Point)
+            assert isinstance(point, IndexSelector)
             del dims[0]
             step = self.sizes.word(f"{name}Step{len(dims)}", int(np.prod(dims, dtype=np.int64)))
             base += f" + static_cast<uint64_t>({self.index(point.index)}) * {step}"
-        if len(dims) > 2 or any(isinstance(s, Point) for s in selectors):
+        if len(dims) > 2 or any(isinstance(s, IndexSelector) for s in selectors):
             raise self._bad_put(region, "a tile has at most two dimensions, the inner ones")
         element = element_name(type.element_type)
         if len(dims) == 1:
@@ -261,7 +261,7 @@ class TaskBody:
         pitch = self.sizes.word(f"{name}Pitch", dims[1])
         return element, f"hpmoe::Slice({base}, {pitch}, {rows}, {column}, {cols})"
 
-    def _base(self, buffer: BufferOp, region: Region) -> str:
+    def _base(self, buffer: BufferOp, region: Access) -> str:
         name = f"k{camel(buffer.sym_name.data)}"
         element = (
             "int32_t"
@@ -281,11 +281,11 @@ class TaskBody:
             return f"env.Peer({base}, {self.index(region.peer)})"
         return base
 
-    def _rows(self, selector: object, extent: int, name: str, region: Region) -> str:
+    def _rows(self, selector: object, extent: int, name: str, region: Access) -> str:
         match selector:
-            case Whole():
+            case WholeSelector():
                 return f"hpmoe::Rows{{0, {self.sizes.word(f'{name}Rows', extent)}}}"
-            case Block():
+            case BlockSelector():
                 begin, count = self._extent(selector, extent, f"{name}Rows", region)
                 return f"hpmoe::Rows{{{begin}, {count}}}"
             case GroupedRows() | SentRows() | TokenRows():
@@ -293,15 +293,15 @@ class TaskBody:
             case _:
                 raise AssertionError(f"not a row selector: {selector}")
 
-    def _extent(self, selector: object, extent: int, name: str, region: Region) -> tuple[str, str]:
+    def _extent(self, selector: object, extent: int, name: str, region: Access) -> tuple[str, str]:
         match selector:
-            case Whole():
+            case WholeSelector():
                 return "0", self.sizes.word(name, extent)
-            case Block():
+            case BlockSelector():
                 # Numbered by operand: two of one buffer may be cut into blocks of other sizes.
                 number = self.blocks[name] or ""
                 self.blocks[name] += 1
-                size = self.constant(selector.size, f"{name[1:]}Block{number}")
+                size = self.constant(selector.size, f"{name[1:]}BlockSelector{number}")
                 begin = f"{self._operand(selector.index)} * {size}"
                 whole = self.sizes.word(name, extent)
                 return begin, f"hpmoe::Min({size}, {whole} - {begin})"

@@ -9,9 +9,9 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from hpmoe_ir.dialects.access import Access, BlockSelector, WholeSelector, access_exprs
 from hpmoe_ir.dialects.index import dims_used
 from hpmoe_ir.dialects.placement import RouteType
-from hpmoe_ir.dialects.region import Block, Region, Whole, region_exprs
 from hpmoe_ir.dialects.tile import BufferOp, ProgramOp, TasksOp, buffers_of, families_of
 from hpmoe_ir.dialects.tile.types import CostAttr
 from hpmoe_ir.kernels.kernel import Cost
@@ -57,7 +57,7 @@ def family_cost(family: TasksOp, buffers: dict[str, BufferOp]) -> CostAttr:
     """What a task of a family costs, for each row if it has dynamic rows."""
     reads, writes = (
         [region_columns(region, buffers[region.buffer]) for region in regions]
-        for regions in (family.read_regions, family.write_regions)
+        for regions in (family.read_accesses, family.write_accesses)
     )
     cost = family.find_kernel().cost(reads, writes, family.int_options)
     sharing = tasks_of_a_region(family)
@@ -72,22 +72,22 @@ def family_cost(family: TasksOp, buffers: dict[str, BufferOp]) -> CostAttr:
 
 def tasks_of_a_region(family: TasksOp) -> int:
     """Tasks that write one region together, 1 unless all regions are written by `scatter`."""
-    regions = family.write_regions
+    regions = family.write_accesses
     if not all(region.scatter for region in regions):
         return 1
-    used = {d for region in regions for e in region_exprs(region) for d in dims_used(e)}
+    used = {d for region in regions for e in access_exprs(region) for d in dims_used(e)}
     return prod(n for d, n in enumerate(family.extents) if d not in used)
 
 
-def region_columns(region: Region, buffer: BufferOp) -> int:
+def region_columns(region: Access, buffer: BufferOp) -> int:
     """Columns of a region's tile, 1 where they are dynamic rows of one number each."""
     if isinstance(buffer.content, RouteType):
         return 1
     selector, extent = region.selectors[-1], buffer.content.dims[-1]
     match selector:
-        case Whole():
+        case WholeSelector():
             return extent
-        case Block():
+        case BlockSelector():
             return min(selector.size, extent)
         case _:
             return 1

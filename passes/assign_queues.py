@@ -25,11 +25,11 @@ from hpmoe_ir.dialects.tile import (
     buffers_of,
     families_of,
 )
-from hpmoe_ir.dialects.tile.types import IndexAttr, RegionAttr
+from hpmoe_ir.dialects.tile.types import AccessAttr, IndexAttr
 from hpmoe_ir.machines.machine import Machine, MachineError, load_machine
 from hpmoe_ir.passes.analysis.level import programs_at
 from hpmoe_ir.passes.policies.arrival import source_group_dim
-from hpmoe_ir.passes.policies.policy import Order, Work, first_violation
+from hpmoe_ir.passes.policies.policy import Order, SchedulingInput, first_violation
 from hpmoe_ir.passes.policies.registry import POLICIES
 
 
@@ -154,7 +154,7 @@ class AssignQueuesPass(ModulePass):
         if self.vector_cores == "one":
             slots["aiv"] = slots["aiv"][machine.aiv_per_aic - 1 :: machine.aiv_per_aic]
         order = POLICIES[self.policy](
-            Work(
+            SchedulingInput(
                 families,
                 dependences,
                 buffers_of(program),
@@ -239,8 +239,8 @@ def _replace_dim(
     def indices(exprs: ArrayAttr[IndexAttr]) -> ArrayAttr[IndexAttr]:
         return ArrayAttr(IndexAttr(change(e.data)) for e in exprs)
 
-    family.reads = ArrayAttr(RegionAttr(r.map_exprs(change)) for r in family.read_regions)
-    family.writes = ArrayAttr(RegionAttr(r.map_exprs(change)) for r in family.write_regions)
+    family.reads = ArrayAttr(AccessAttr(r.map_exprs(change)) for r in family.read_accesses)
+    family.writes = ArrayAttr(AccessAttr(r.map_exprs(change)) for r in family.write_accesses)
     family.scalars = indices(family.scalars)
     for d in dependences:
         if d.producer.root_reference == family.sym_name:
@@ -288,7 +288,7 @@ def _event_ops(
 
 def _most_copies(family: TasksOp, buffers: dict[str, BufferOp]) -> int:
     """Copies of the windows that the tasks put rows into, the most that one of them has."""
-    windows = [buffers[r.buffer] for r in family.write_regions if r.peer is not None]
+    windows = [buffers[r.buffer] for r in family.write_accesses if r.peer is not None]
     return max((w.copies.value.data for w in windows), default=1)
 
 

@@ -165,7 +165,7 @@ def _task(program: ProgramOp, family: TasksOp, point: int) -> TaskOp:
         name,
         coords,
         waits,
-        [r.map_exprs(change) for r in family.read_regions],
-        [r.map_exprs(change) for r in family.write_regions],
+        [r.map_exprs(change) for r in family.read_accesses],
+        [r.map_exprs(change) for r in family.write_accesses],
         signals,
     )

@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from hpmoe_ir.diagnostics import refuse
-from hpmoe_ir.dialects.region import Region, format_region
+from hpmoe_ir.dialects.access import Access, format_access
 from hpmoe_ir.dialects.tile import (
     BufferOp,
     DependenceOp,
@@ -34,11 +34,11 @@ from hpmoe_ir.passes.analysis.task_uses import Use, conflicts, meeting, uses_of
 
 
 @dataclass(frozen=True)
-class Access:
+class FamilyAccess:
     """One family's use of one buffer."""
 
     family: TasksOp
-    region: Region
+    region: Access
     writes: bool
 
 
@@ -97,7 +97,7 @@ class InsertDependenciesPass(ModulePass):
 def find_dependences(program: ProgramOp, granularity: Granularity) -> list[DependenceOp]:
     """The dependences between the families of a program, consumers in program order."""
     buffers = buffers_of(program)
-    accesses: dict[str, list[Access]] = defaultdict(list)
+    accesses: dict[str, list[FamilyAccess]] = defaultdict(list)
     dependences: list[DependenceOp] = []
     for family in families_of(program).values():
         own = _accesses(family)
@@ -135,19 +135,19 @@ def find_dependences(program: ProgramOp, granularity: Granularity) -> list[Depen
     return dependences
 
 
-def _accesses(family: TasksOp) -> list[Access]:
-    own = [Access(family, region, False) for region in family.read_regions]
-    own += [Access(family, region, True) for region in family.write_regions]
+def _accesses(family: TasksOp) -> list[FamilyAccess]:
+    own = [FamilyAccess(family, region, False) for region in family.read_accesses]
+    own += [FamilyAccess(family, region, True) for region in family.write_accesses]
     if family.route is not None:
-        own.append(Access(family, Region(family.route.root_reference.data, ()), False))
+        own.append(FamilyAccess(family, Access(family.route.root_reference.data, ()), False))
     return own
 
 
 def _events(
     program: ProgramOp,
     buffer: BufferOp,
-    earlier: Access,
-    later: Access,
+    earlier: FamilyAccess,
+    later: FamilyAccess,
     granularity: Granularity,
     partial: bool,
 ) -> EventMap | None:
@@ -169,7 +169,7 @@ def _events(
         refuse(
             later.family,
             f"insert-dependencies: @{later.family.sym_name.data} writes "
-            f"{format_region(later.region, names)}, which @{earlier.family.sym_name.data} uses "
+            f"{format_access(later.region, names)}, which @{earlier.family.sym_name.data} uses "
             "before: a put can only be ordered after its own rank's tasks; give it a window of "
             "its own",
         )

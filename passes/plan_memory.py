@@ -88,7 +88,7 @@ class _Lifetimes:
     def __init__(self, program: ProgramOp) -> None:
         self.users: dict[str, set[str]] = defaultdict(set)
         for name, family in families_of(program).items():
-            for region in (*family.read_regions, *family.write_regions):
+            for region in (*family.read_accesses, *family.write_accesses):
                 self.users[region.buffer].add(name)
             if family.route is not None:
                 self.users[family.route.root_reference.data].add(name)

@@ -41,10 +41,10 @@ from xdsl.printer import Printer
 from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from hpmoe_ir.dialects import region as regions
+from hpmoe_ir.dialects import access
 from hpmoe_ir.dialects.index import format_index, parse_index
 from hpmoe_ir.dialects.tile.credit import parse_credit
-from hpmoe_ir.dialects.tile.types import RegionAttr
+from hpmoe_ir.dialects.tile.types import AccessAttr
 
 
 @dataclass(frozen=True)
@@ -167,8 +167,8 @@ class TaskOp(IRDLOperation):
     family = prop_def(FlatSymbolRefAttrConstr)
     point = prop_def(DenseArrayBase.constr(i64))
     waits = prop_def(ArrayAttr[EventUseAttr])
-    reads = prop_def(ArrayAttr[RegionAttr])
-    writes = prop_def(ArrayAttr[RegionAttr])
+    reads = prop_def(ArrayAttr[AccessAttr])
+    writes = prop_def(ArrayAttr[AccessAttr])
     signals = prop_def(ArrayAttr[EventUseAttr])
 
     def __init__(
@@ -176,8 +176,8 @@ class TaskOp(IRDLOperation):
         family: str,
         point: Sequence[int],
         waits: Sequence[EventUse],
-        reads: Sequence[regions.Region],
-        writes: Sequence[regions.Region],
+        reads: Sequence[access.Access],
+        writes: Sequence[access.Access],
         signals: Sequence[EventUse],
     ) -> None:
         super().__init__(
@@ -185,8 +185,8 @@ class TaskOp(IRDLOperation):
                 "family": SymbolRefAttr(family),
                 "point": DenseArrayBase.from_list(i64, list(point)),
                 "waits": ArrayAttr(EventUseAttr(w) for w in waits),
-                "reads": ArrayAttr(RegionAttr(r) for r in reads),
-                "writes": ArrayAttr(RegionAttr(r) for r in writes),
+                "reads": ArrayAttr(AccessAttr(r) for r in reads),
+                "writes": ArrayAttr(AccessAttr(r) for r in writes),
                 "signals": ArrayAttr(EventUseAttr(s) for s in signals),
             }
         )
@@ -203,11 +203,11 @@ class TaskOp(IRDLOperation):
                 parser.Delimiter.NONE, lambda: parse_event_use(parser)
             )
 
-        def some_regions(keyword: str) -> list[regions.Region]:
+        def some_regions(keyword: str) -> list[access.Access]:
             if not parser.parse_optional_keyword(keyword):
                 return []
             return parser.parse_comma_separated_list(
-                parser.Delimiter.NONE, lambda: regions.parse_region(parser, ())
+                parser.Delimiter.NONE, lambda: access.parse_access(parser, ())
             )
 
         waits = uses("waits")
@@ -219,8 +219,8 @@ class TaskOp(IRDLOperation):
         printer.print_string(f" @{self.family.root_reference.data} ({point})")
         lines = (
             ("waits", [format_event_use(w.data) for w in self.waits]),
-            ("reads", [regions.format_region(r.data, ()) for r in self.reads]),
-            ("writes", [regions.format_region(w.data, ()) for w in self.writes]),
+            ("reads", [access.format_access(r.data, ()) for r in self.reads]),
+            ("writes", [access.format_access(w.data, ()) for w in self.writes]),
             ("signals", [format_event_use(s.data) for s in self.signals]),
         )
         with printer.indented():

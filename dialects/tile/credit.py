@@ -19,9 +19,9 @@ from xdsl.ir.affine import AffineExpr
 from xdsl.parser import AttrParser
 from xdsl.utils.exceptions import VerifyException
 
+from hpmoe_ir.dialects.access import GroupedRows, SentRows, format_access
 from hpmoe_ir.dialects.index import IntArray, dims_used, evaluate_index, format_index, index_values
 from hpmoe_ir.dialects.placement import RouteType
-from hpmoe_ir.dialects.region import GroupedRows, SentRows, format_region
 from hpmoe_ir.dialects.tile.buffer import BufferOp
 from hpmoe_ir.dialects.tile.tasks import TasksOp
 
@@ -60,12 +60,12 @@ def credited_puts(
         raise CreditError("its tasks use no route, so they always have rows")
     if peer is None or family.target_peer is None:
         raise CreditError("its tasks signal their own rank; only puts are credited")
-    regions = [r for r in family.write_regions if r.rows is not None]
+    regions = [r for r in family.write_accesses if r.rows is not None]
     found = {r.rows for r in regions}
     rows = regions[0].rows if len(found) == 1 else None
     if not isinstance(rows, GroupedRows | SentRows):
         raise CreditError("its tasks do not put rows of one expert")
-    text = format_region(regions[0], family.dim_names)
+    text = format_access(regions[0], family.dim_names)
     names = family.dim_names
     if family.target_peer != peer:
         raise CreditError(
@@ -161,7 +161,7 @@ def route_of(family: TasksOp, buffers: Mapping[str, BufferOp]) -> RouteType | No
 
 def writes(family: TasksOp, buffer: str) -> bool:
     """Whether a family writes a buffer of its own rank."""
-    return any(r.buffer == buffer and r.peer is None for r in family.write_regions)
+    return any(r.buffer == buffer and r.peer is None for r in family.write_accesses)
 
 
 def gives_credit(family: TasksOp, route: str) -> bool:

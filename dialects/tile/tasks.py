@@ -25,9 +25,9 @@ from xdsl.printer import Printer
 from xdsl.traits import SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
+from hpmoe_ir.dialects.access import Access, access_exprs, format_access, parse_access
 from hpmoe_ir.dialects.index import IntArray, dims_used, format_index, parse_index
-from hpmoe_ir.dialects.region import Region, format_region, parse_region, region_exprs
-from hpmoe_ir.dialects.tile.types import CostAttr, IndexAttr, RegionAttr
+from hpmoe_ir.dialects.tile.types import AccessAttr, CostAttr, IndexAttr
 from hpmoe_ir.kernels.kernel import Kernel, KernelError
 from hpmoe_ir.kernels.registry import find_kernel
 
@@ -67,8 +67,8 @@ class TasksOp(IRDLOperation):
     """Integer options of the kernel, template arguments of its function."""
     route = opt_prop_def(FlatSymbolRefAttrConstr)
     """Buffer of the route that the regions' row ranges are read from."""
-    reads = prop_def(ArrayAttr[RegionAttr])
-    writes = prop_def(ArrayAttr[RegionAttr])
+    reads = prop_def(ArrayAttr[AccessAttr])
+    writes = prop_def(ArrayAttr[AccessAttr])
     scalars = prop_def(ArrayAttr[IndexAttr])
     """Further unsigned arguments of the kernel."""
     cost = opt_prop_def(CostAttr)
@@ -84,8 +84,8 @@ class TasksOp(IRDLOperation):
         grid: Sequence[tuple[str, int]],
         core: str,
         kernel: str,
-        reads: Sequence[Region],
-        writes: Sequence[Region],
+        reads: Sequence[Access],
+        writes: Sequence[Access],
         options: dict[str, int] | None = None,
         route: str | None = None,
         scalars: Sequence[AffineExpr] = (),
@@ -101,8 +101,8 @@ class TasksOp(IRDLOperation):
                     {k: IntegerAttr(v, i64) for k, v in (options or {}).items()}
                 ),
                 "route": None if route is None else SymbolRefAttr(route),
-                "reads": ArrayAttr(RegionAttr(r) for r in reads),
-                "writes": ArrayAttr(RegionAttr(r) for r in writes),
+                "reads": ArrayAttr(AccessAttr(r) for r in reads),
+                "writes": ArrayAttr(AccessAttr(r) for r in writes),
                 "scalars": ArrayAttr(IndexAttr(s) for s in scalars),
             }
         )
@@ -123,12 +123,12 @@ class TasksOp(IRDLOperation):
         return prod(self.extents)
 
     @property
-    def read_regions(self) -> tuple[Region, ...]:
+    def read_accesses(self) -> tuple[Access, ...]:
         """The regions that a task reads."""
         return tuple(r.data for r in self.reads)
 
     @property
-    def write_regions(self) -> tuple[Region, ...]:
+    def write_accesses(self) -> tuple[Access, ...]:
         """The regions that a task writes."""
         return tuple(r.data for r in self.writes)
 
@@ -140,7 +140,7 @@ class TasksOp(IRDLOperation):
     @property
     def target_peer(self) -> AffineExpr | None:
         """The rank whose memory the tasks write, None where it is their own."""
-        return next((r.peer for r in self.write_regions if r.peer is not None), None)
+        return next((r.peer for r in self.write_accesses if r.peer is not None), None)
 
     def find_kernel(self) -> Kernel:
         """The registered kernel; raises KernelError for an unknown name."""
@@ -170,15 +170,15 @@ class TasksOp(IRDLOperation):
         options = parser.parse_optional_dictionary_attr_dict()
         route = parser.parse_symbol_name().data if parser.parse_optional_keyword("using") else None
 
-        def regions(keyword: str) -> list[Region]:
+        def accesses(keyword: str) -> list[Access]:
             if not parser.parse_optional_keyword(keyword):
                 return []
             return parser.parse_comma_separated_list(
-                parser.Delimiter.NONE, lambda: parse_region(parser, dims)
+                parser.Delimiter.NONE, lambda: parse_access(parser, dims)
             )
 
-        reads = regions("reads")
-        writes = regions("writes")
+        reads = accesses("reads")
+        writes = accesses("writes")
         scalars: list[AffineExpr] = []
         if parser.parse_optional_keyword("scalars"):
             scalars = parser.parse_comma_separated_list(
@@ -208,10 +208,13 @@ class TasksOp(IRDLOperation):
             if self.route is not None:
                 printer.print_string(" using ")
                 printer.print_attribute(self.route)
-            for keyword, regions in (("reads", self.read_regions), ("writes", self.write_regions)):
-                if regions:
+            for keyword, accesses in (
+                ("reads", self.read_accesses),
+                ("writes", self.write_accesses),
+            ):
+                if accesses:
                     printer.print_string("\n")
-                    text = ", ".join(format_region(r, names) for r in regions)
+                    text = ", ".join(format_access(a, names) for a in accesses)
                     printer.print_string(f"{keyword} {text}")
             if self.scalars.data:
                 printer.print_string("\n")
@@ -238,8 +241,8 @@ class TasksOp(IRDLOperation):
             raise VerifyException(f"a family has at most {MOST_TASKS} tasks, found {tasks}")
         used = {
             d
-            for region in (*self.read_regions, *self.write_regions)
-            for e in region_exprs(region)
+            for region in (*self.read_accesses, *self.write_accesses)
+            for e in access_exprs(region)
             for d in dims_used(e)
         }
         used |= {d for s in self.scalars for d in dims_used(s.data)}
@@ -263,10 +266,10 @@ class TasksOp(IRDLOperation):
         )
         if kernel_problem:
             raise VerifyException(kernel_problem)
-        peers = {r.peer for r in self.write_regions}
+        peers = {r.peer for r in self.write_accesses}
         if len(peers) > 1:
             raise VerifyException("all write regions of a family must be in the same rank's memory")
-        if any(r.peer is not None for r in self.read_regions):
+        if any(r.peer is not None for r in self.read_accesses):
             raise VerifyException(
                 "a task cannot read another rank's memory: communication is by puts"
             )

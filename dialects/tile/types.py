@@ -23,8 +23,8 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from hpmoe_ir.dialects.access import Access, format_access, parse_access
 from hpmoe_ir.dialects.index import IntArray, default_names, format_index, parse_index
-from hpmoe_ir.dialects.region import Region, format_region, parse_region
 from hpmoe_ir.kernels.kernel import Cost
 
 # Attributes print coordinates as d0, d1, ...: more of them than any grid has.
@@ -103,7 +103,7 @@ class BufferType(ParametrizedAttribute, TypeAttribute):
 
 
 @irdl_attr_definition
-class RegionAttr(Data[Region]):
+class AccessAttr(Data[Access]):
     """A region of a buffer as a function of the grid point, coordinates d0, d1, ...
 
     ```
@@ -114,13 +114,13 @@ class RegionAttr(Data[Region]):
     name = "tile.region"
 
     @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> Region:
+    def parse_parameter(cls, parser: AttrParser) -> Access:
         with parser.in_angle_brackets():
-            return parse_region(parser, NAMES)
+            return parse_access(parser, NAMES)
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
-            printer.print_string(format_region(self.data, NAMES))
+            printer.print_string(format_access(self.data, NAMES))
 
 
 @irdl_attr_definition

@@ -8,19 +8,19 @@ from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir.affine import AffineExpr
 from xdsl.utils.exceptions import VerifyException
 
-from hpmoe_ir.dialects.index import dims_used, format_index, index_range
-from hpmoe_ir.dialects.placement import RouteType
-from hpmoe_ir.dialects.region import (
-    Block,
+from hpmoe_ir.dialects.access import (
+    Access,
+    BlockSelector,
     GroupedRows,
-    Point,
-    Region,
+    IndexSelector,
     Selector,
     SentRows,
     TokenRows,
-    Whole,
-    format_region,
+    WholeSelector,
+    format_access,
 )
+from hpmoe_ir.dialects.index import dims_used, format_index, index_range
+from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile.buffer import BufferOp
 from hpmoe_ir.dialects.tile.credit import verify_credit
 from hpmoe_ir.dialects.tile.dependence import DependenceOp
@@ -59,8 +59,8 @@ def _verify_family(family: TasksOp, buffers: dict[str, BufferOp], ranks: int) ->
                 f"@{name} uses @{family.route.root_reference.data}, which is no buffer of a route"
             )
         route = buffer.type
-    for region in (*family.read_regions, *family.write_regions):
-        text = format_region(region, family.dim_names)
+    for region in (*family.read_accesses, *family.write_accesses):
+        text = format_access(region, family.dim_names)
         where = f"@{name}: {text}"
         buffer = buffers.get(region.buffer)
         if buffer is None:
@@ -72,7 +72,7 @@ def _verify_family(family: TasksOp, buffers: dict[str, BufferOp], ranks: int) ->
                 f"@{region.buffer} is {buffer.space.data}"
             )
         if isinstance(buffer.content, RouteType):
-            if region.selectors != (Whole(),):
+            if region.selectors != (WholeSelector(),):
                 raise VerifyException(f"{where}: a route is read and written as a whole, by [:]")
         else:
             _verify_selectors(where, region, buffer.content, ranks, route)
@@ -80,7 +80,7 @@ def _verify_family(family: TasksOp, buffers: dict[str, BufferOp], ranks: int) ->
 
 
 def _verify_selectors(
-    where: str, region: Region, type: BufferType, ranks: int, route: RouteType | None
+    where: str, region: Access, type: BufferType, ranks: int, route: RouteType | None
 ) -> None:
     """A selector for each dimension, of the kind that the dimension has."""
     if len(region.selectors) != len(type.dims):
@@ -94,7 +94,7 @@ def _verify_selectors(
             raise VerifyException(
                 f"{where}: dimension {i} of {type} does not have rows of that kind"
             )
-        if i == 0 and type.rows.data and isinstance(selector, Point | Block):
+        if i == 0 and type.rows.data and isinstance(selector, IndexSelector | BlockSelector):
             raise VerifyException(
                 f"{where}: dimension 0 has {type.rows.data} rows, select them by "
                 f"{type.rows.data}(...) or :"
@@ -108,7 +108,7 @@ def _verify_selectors(
 def _verify_ranges(
     where: str,
     family: TasksOp,
-    region: Region,
+    region: Access,
     type: BufferType,
     ranks: int,
     route: RouteType | None,
@@ -135,11 +135,11 @@ def _limits(
 ) -> Iterator[tuple[AffineExpr, int]]:
     """The index expressions of a selector, each with the number of values that it may have."""
     match selector:
-        case Whole():
+        case WholeSelector():
             return
-        case Point():
+        case IndexSelector():
             yield selector.index, extent
-        case Block():
+        case BlockSelector():
             yield selector.index, -(-extent // selector.size)
         case TokenRows():
             yield selector.index, selector.count

@@ -11,21 +11,21 @@ from xdsl.ir import Attribute
 from xdsl.ir.affine import AffineExpr
 from xdsl.utils.exceptions import InterpretationError
 
-from hpmoe_ir.dialects.index import evaluate_index
-from hpmoe_ir.dialects.placement import RouteType
-from hpmoe_ir.dialects.region import (
-    Block,
+from hpmoe_ir.dialects.access import (
+    Access,
+    BlockSelector,
     GroupedRows,
-    Point,
-    Region,
+    IndexSelector,
     RowSelector,
     Selector,
     SentRows,
     TokenRows,
-    Whole,
+    WholeSelector,
     chunk_bounds,
     group_bounds,
 )
+from hpmoe_ir.dialects.index import evaluate_index
+from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile import BufferOp, TasksOp, buffer_type, route_type
 from hpmoe_ir.interpreter.values import Array, fresh, rounded
 from hpmoe_ir.kernels.kernel import TileView
@@ -148,7 +148,7 @@ class TaskMemory:
         memory = self.ranks[self.rank]
         return Route(memory.array(name), route_type(memory.buffers[name]))
 
-    def tile(self, region: Region) -> TileView:
+    def tile(self, region: Access) -> TileView:
         """The tile that a region stands for."""
         peer = self.rank if region.peer is None else self.value(region.peer)
         memory = self.ranks[peer]
@@ -159,7 +159,7 @@ class TaskMemory:
         index: list[slice | int] = []
         for selector, extent in zip(region.selectors, array.shape, strict=True):
             bounds = self._bounds(selector, extent, region)
-            if isinstance(selector, Point):
+            if isinstance(selector, IndexSelector):
                 index.append(bounds[0])
                 continue
             if not 0 <= bounds[0] <= bounds[1] <= extent:
@@ -172,20 +172,20 @@ class TaskMemory:
             index.append(slice(*bounds))
         return TileView(array[tuple(index)], first, _rounder(element))
 
-    def _bounds(self, selector: Selector, extent: int, region: Region) -> tuple[int, int]:
+    def _bounds(self, selector: Selector, extent: int, region: Access) -> tuple[int, int]:
         match selector:
-            case Whole():
+            case WholeSelector():
                 return 0, extent
-            case Point():
+            case IndexSelector():
                 value = self.value(selector.index)
                 return value, value + 1
-            case Block():
+            case BlockSelector():
                 begin = self.value(selector.index) * selector.size
                 return min(begin, extent), min(begin + selector.size, extent)
             case _:
                 return self._rows(selector, region)
 
-    def _rows(self, selector: RowSelector, region: Region) -> tuple[int, int]:
+    def _rows(self, selector: RowSelector, region: Access) -> tuple[int, int]:
         route = self.route()
         if isinstance(selector, TokenRows):
             if route is not None and not route.ok:
@@ -199,7 +199,7 @@ class TaskMemory:
         return begin + low, begin + high
 
     def _segment(
-        self, selector: GroupedRows | SentRows, region: Region, route: Route
+        self, selector: GroupedRows | SentRows, region: Access, route: Route
     ) -> tuple[int, int]:
         local = route.type.local_experts
         expert = self.value(selector.expert)
@@ -217,7 +217,7 @@ class TaskMemory:
         """Whether a region that the task writes has no rows."""
         return any(
             begin == end
-            for region in self.family.write_regions
+            for region in self.family.write_accesses
             if region.rows is not None
             for begin, end in (self._rows(region.rows, region),)
         )
@@ -228,7 +228,7 @@ class TaskMemory:
         The put must be one that can be credited (`dialects/tile/credit.py`).
         """
         family = self.family
-        rows = next(r.rows for r in family.write_regions if r.rows is not None)
+        rows = next(r.rows for r in family.write_accesses if r.rows is not None)
         memory = self.ranks[receiver]
         assert family.route is not None
         name = family.route.root_reference.data
@@ -252,7 +252,7 @@ def run_kernel(memory: TaskMemory) -> None:
     if memory.is_empty():
         return
     family = memory.family
-    reads = [memory.tile(region) for region in family.read_regions]
-    writes = [memory.tile(region) for region in family.write_regions]
+    reads = [memory.tile(region) for region in family.read_accesses]
+    writes = [memory.tile(region) for region in family.write_accesses]
     scalars = [memory.value(s.data) for s in family.scalars]
     family.find_kernel().reference(reads, writes, family.int_options, scalars)

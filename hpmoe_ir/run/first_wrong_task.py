@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import IntegerType
 
+from hpmoe_ir.dialects.access import Access
 from hpmoe_ir.dialects.placement import RouteType
-from hpmoe_ir.dialects.region import Region
 from hpmoe_ir.dialects.tile import BufferOp, buffer_bytes, buffer_type, copy_bytes, element_bytes
 from hpmoe_ir.driver.compiler import CompiledKernel
 from hpmoe_ir.dtypes import Dtype, from_bits, unit_roundoff
@@ -68,7 +68,7 @@ def first_wrong_task(
             for rank in range(program.ranks):
                 task = TaskMemory(expected.memory, rank, family, coords)
                 seen = TaskMemory(found, rank, family, coords)
-                for region in family.write_regions:
+                for region in family.write_accesses:
                     if region.buffer in shared:
                         continue
                     difference = _difference(task, seen, region, dtype)
@@ -119,7 +119,7 @@ def _values(buffer: BufferOp, data: Raw, dtype: Dtype) -> np.ndarray[Any, Any]:
     return full
 
 
-def _difference(task: TaskMemory, seen: TaskMemory, region: Region, dtype: Dtype) -> str:
+def _difference(task: TaskMemory, seen: TaskMemory, region: Access, dtype: Dtype) -> str:
     expected, found = task.tile(region).array, seen.tile(region).array
     if expected.size == 0 or region.scatter:
         return ""

@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from hpmoe_ir.dialects.access import Access, BlockSelector, GroupedRows, SentRows, TokenRows
 from hpmoe_ir.dialects.index import evaluate_index, index_values
 from hpmoe_ir.dialects.placement import RouteType
-from hpmoe_ir.dialects.region import Block, GroupedRows, Region, SentRows, TokenRows
 from hpmoe_ir.dialects.tile import BufferOp, TasksOp, buffer_type, element_bytes
 from hpmoe_ir.lowering.program import LoweredProgram
 from hpmoe_ir.passes.analysis.dependence import flat_events
@@ -129,7 +129,7 @@ def parts_of_peak(timeline: Timeline, ranks: Sequence[RankIntegers]) -> dict[str
     return found
 
 
-def _rows_of(family: TasksOp, region: Region, rows: RoutedRows) -> int | None:
+def _rows_of(family: TasksOp, region: Access, rows: RoutedRows) -> int | None:
     """Rows of all tasks of a family together, one of whose regions this is."""
     match region.rows:
         case GroupedRows() as selector:
@@ -149,7 +149,7 @@ def _macs(program: LoweredProgram, rows: RoutedRows) -> int:
 
 
 def _family_macs(program: LoweredProgram, family: TasksOp, rows: RoutedRows) -> int:
-    regions = (*family.read_regions, *family.write_regions)
+    regions = (*family.read_accesses, *family.write_accesses)
     count = next((n for r in regions if (n := _rows_of(family, r, rows)) is not None), 1)
     return count * _row_macs(family, program.buffers)
 
@@ -157,16 +157,16 @@ def _family_macs(program: LoweredProgram, family: TasksOp, rows: RoutedRows) -> 
 def _row_macs(family: TasksOp, buffers: dict[str, BufferOp]) -> int:
     """For one row, over all blocks of columns."""
 
-    def columns(region: Region) -> int:
+    def columns(region: Access) -> int:
         content = buffers[region.buffer].content
         if isinstance(content, RouteType):
             return 1
         selector = region.selectors[-1]
-        whole = isinstance(selector, Block) or region.rows is not selector
+        whole = isinstance(selector, BlockSelector) or region.rows is not selector
         return content.dims[-1] if whole else 1
 
-    reads = [columns(region) for region in family.read_regions]
-    writes = [columns(region) for region in family.write_regions]
+    reads = [columns(region) for region in family.read_accesses]
+    writes = [columns(region) for region in family.write_accesses]
     return family.find_kernel().cost(reads, writes, family.int_options).macs
 
 

@@ -62,7 +62,7 @@ def _counts(program: LoweredProgram, ranks: Sequence[RankIntegers]) -> list[tupl
     for family in program.families.values():
         if family.kernel.data != "exchange_counts":
             continue
-        buffer = program.buffers[family.write_regions[0].buffer]
+        buffer = program.buffers[family.write_accesses[0].buffer]
         assert buffer.offset is not None
         for copy in range(buffer.copies.value.data):
             fills.append(("windows", buffer.offset.value.data + copy * copy_bytes(buffer), data))

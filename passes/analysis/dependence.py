@@ -24,18 +24,18 @@ from xdsl.ir.affine import (
     AffineExpr,
 )
 
-from hpmoe_ir.dialects.index import IntArray, evaluate_index, index_values, uses_rank
-from hpmoe_ir.dialects.placement import RouteType
-from hpmoe_ir.dialects.region import (
-    Block,
+from hpmoe_ir.dialects.access import (
+    Access,
+    BlockSelector,
     GroupedRows,
-    Point,
-    Region,
+    IndexSelector,
     SentRows,
     TokenRows,
-    Whole,
+    WholeSelector,
     group_bounds,
 )
+from hpmoe_ir.dialects.index import IntArray, evaluate_index, index_values, uses_rank
+from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile import DependenceOp, TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
 
@@ -78,7 +78,7 @@ class Shape:
     ranks: int
 
 
-def region_axes(region: Region, shape: Shape) -> dict[str, AxisRange]:
+def region_axes(region: Access, shape: Shape) -> dict[str, AxisRange]:
     """The ranges of a region on the axes of its buffer, by name of the axis."""
     axes: dict[str, AxisRange] = {}
     if isinstance(shape.type, RouteType):
@@ -99,15 +99,15 @@ def region_axes(region: Region, shape: Shape) -> dict[str, AxisRange]:
                 axes["chunk"] = AxisRange(chunk.index, _unit, (chunk.count, chunk.align))
             case TokenRows():
                 axes["chunk"] = AxisRange(selector.index, _unit, (selector.count,))
-            case Point():
+            case IndexSelector():
                 axes[f"dim{i}"] = AxisRange(selector.index, _unit)
-            case Block():
+            case BlockSelector():
                 size = selector.size
                 axes[f"dim{i}"] = AxisRange(
                     selector.index,
                     lambda b, s=size, n=extent: (min(b * s, n), min((b + 1) * s, n)),
                 )
-            case Whole():
+            case WholeSelector():
                 # A whole dimension is met by every range of the other side: no axis at all.
                 pass
     return axes
@@ -119,9 +119,9 @@ def _unit(value: int) -> tuple[int, int]:
 
 def events_between(
     producer: TasksOp,
-    written: Region,
+    written: Access,
     consumer: TasksOp,
-    used: Region,
+    used: Access,
     shape: Shape,
     granularity: Granularity,
     *,

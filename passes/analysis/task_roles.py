@@ -13,14 +13,14 @@ from enum import IntEnum
 import numpy as np
 
 from hpmoe_ir.dialects import queue
+from hpmoe_ir.dialects.access import GroupedRows
 from hpmoe_ir.dialects.index import IntArray, dims_used, evaluate_index
-from hpmoe_ir.dialects.region import GroupedRows
 from hpmoe_ir.dialects.tile import DependenceOp, TasksOp, families_of
 
 
 def expert_of(family: TasksOp) -> IntArray | None:
     """The local expert whose rows each task works on, None where it is not one expert."""
-    for region in (*family.write_regions, *family.read_regions):
+    for region in (*family.write_accesses, *family.read_accesses):
         rows = region.rows
         if isinstance(rows, GroupedRows):
             value = evaluate_index(rows.expert, family.coordinates(), 0)
@@ -35,19 +35,21 @@ def is_put(family: TasksOp) -> bool:
 
 def is_dispatch(family: TasksOp) -> bool:
     """Whether the tasks put rows where the experts are."""
-    return is_put(family) and any(isinstance(r.rows, GroupedRows) for r in family.write_regions)
+    return is_put(family) and any(isinstance(r.rows, GroupedRows) for r in family.write_accesses)
 
 
 def is_return(family: TasksOp) -> bool:
     """Whether the tasks put experts' rows back to where the tokens are."""
-    reads = any(isinstance(r.rows, GroupedRows) for r in family.read_regions)
+    reads = any(isinstance(r.rows, GroupedRows) for r in family.read_accesses)
     return is_put(family) and reads and not is_dispatch(family)
 
 
 def is_weight_gradient(family: TasksOp) -> bool:
     """Whether matrix tasks sum over an expert's rows: they read rows and write none."""
-    reads = any(isinstance(r.rows, GroupedRows) for r in family.read_regions)
-    return family.core.data == "aic" and reads and all(r.rows is None for r in family.write_regions)
+    reads = any(isinstance(r.rows, GroupedRows) for r in family.read_accesses)
+    return (
+        family.core.data == "aic" and reads and all(r.rows is None for r in family.write_accesses)
+    )
 
 
 def peer_dims(family: TasksOp) -> set[int]:

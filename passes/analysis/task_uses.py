@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.ir.affine import AffineExpr
 
+from hpmoe_ir.dialects.access import Access, SentRows, TokenRows, format_access
 from hpmoe_ir.dialects.index import BoolArray, IntArray, evaluate_index
 from hpmoe_ir.dialects.placement import RouteType
-from hpmoe_ir.dialects.region import Region, SentRows, TokenRows, format_region
 from hpmoe_ir.dialects.tile import TasksOp, buffers_of
 from hpmoe_ir.dialects.tile.types import BufferType
 from hpmoe_ir.passes.analysis.dependence import Shape, region_axes
@@ -53,7 +53,7 @@ class Use:
     """One region of a family: what each of its tasks, on all ranks, reads or writes."""
 
     family: TasksOp
-    region: Region
+    region: Access
     writes: bool
     tasks: IntArray
     """[n] the tasks."""
@@ -72,12 +72,12 @@ class Use:
 
         if not self.region.selectors:
             return f"@{self.region.buffer}"
-        return format_region(self.region.map_exprs(value), ())
+        return format_access(self.region.map_exprs(value), ())
 
     @property
     def family_text(self) -> str:
         """The region as the program has it, for all tasks."""
-        return format_region(self.region, self.family.dim_names)
+        return format_access(self.region, self.family.dim_names)
 
 
 def uses_of(tasks: TaskNumbers) -> dict[str, list[Use]]:
@@ -85,10 +85,10 @@ def uses_of(tasks: TaskNumbers) -> dict[str, list[Use]]:
     buffers = buffers_of(tasks.program)
     uses: dict[str, list[Use]] = {name: [] for name in buffers}
     for family in tasks.families:
-        regions = [(r, False) for r in family.read_regions]
+        regions = [(r, False) for r in family.read_accesses]
         if family.route is not None:
-            regions.append((Region(family.route.root_reference.data, ()), False))
-        regions += [(r, True) for r in family.write_regions]
+            regions.append((Access(family.route.root_reference.data, ()), False))
+        regions += [(r, True) for r in family.write_accesses]
         numbers = tasks.tasks_of(family)
         for region, writes in regions:
             rank = np.arange(tasks.ranks, dtype=np.int64)[:, None]
@@ -115,7 +115,7 @@ def uses_of(tasks: TaskNumbers) -> dict[str, list[Use]]:
     return uses
 
 
-def _extent(tasks: TaskNumbers, region: Region, name: str, shape: Shape) -> int:
+def _extent(tasks: TaskNumbers, region: Access, name: str, shape: Shape) -> int:
     if name.startswith("dim"):
         assert isinstance(shape.type, BufferType)
         return shape.type.dims[int(name[3:])]

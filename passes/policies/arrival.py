@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from hpmoe_ir.dialects.access import Access, BlockSelector, GroupedRows
 from hpmoe_ir.dialects.index import IntArray, dims_used
-from hpmoe_ir.dialects.region import Block, GroupedRows, Region
 from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.passes.analysis.task_roles import (
     FamilyGraph,
@@ -24,10 +24,10 @@ from hpmoe_ir.passes.analysis.task_roles import (
     is_weight_gradient,
     peer_dims,
 )
-from hpmoe_ir.passes.policies.policy import Order, Work
+from hpmoe_ir.passes.policies.policy import Order, SchedulingInput
 
 
-def arrival(work: Work) -> Order:
+def arrival(work: SchedulingInput) -> Order:
     """Family after family; by source up to the last product, by columns from there.
 
     Dispatch goes peer by peer from the own rank on (with `rotate`). A rank gets its own rows first,
@@ -53,7 +53,7 @@ def arrival(work: Work) -> Order:
 
 def source_group_dim(family: TasksOp) -> int | None:
     """The coordinate that counts source groups of grouped rows, None where there is none."""
-    for region in (*family.write_regions, *family.read_regions):
+    for region in (*family.write_accesses, *family.read_accesses):
         if isinstance(region.rows, GroupedRows) and region.rows.groups > 1:
             used = dims_used(region.rows.group)
             if len(used) == 1 and not is_dispatch(family) and not is_return(family):
@@ -72,11 +72,11 @@ def _source_dims(family: TasksOp) -> list[int]:
 def _column_dims(family: TasksOp) -> list[int]:
     """Coordinates that count blocks of columns of what is written."""
 
-    def columns(region: Region) -> set[int]:
+    def columns(region: Access) -> set[int]:
         last = region.selectors[-1]
-        return dims_used(last.index) if isinstance(last, Block) else set()
+        return dims_used(last.index) if isinstance(last, BlockSelector) else set()
 
-    return sorted({d for region in family.write_regions for d in columns(region)})
+    return sorted({d for region in family.write_accesses for d in columns(region)})
 
 
 def _places(family: TasksOp, first: list[int]) -> IntArray:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from hpmoe_ir.passes.analysis.task_roles import expert_of
-from hpmoe_ir.passes.policies.policy import Keys, Order, Work
+from hpmoe_ir.passes.policies.policy import Keys, Order, SchedulingInput
 
 
-def depth_first(work: Work) -> Order:
+def depth_first(work: SchedulingInput) -> Order:
     """Expert after expert: all families of an expert before the next expert's.
 
     Families that work on the rows of one expert take turns expert by expert; those before and

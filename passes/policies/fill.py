@@ -12,12 +12,12 @@ import numpy as np
 from hpmoe_ir.passes.analysis.task_roles import is_weight_gradient
 from hpmoe_ir.passes.policies.depth_first import depth_first
 from hpmoe_ir.passes.policies.list_order import priorities
-from hpmoe_ir.passes.policies.policy import Order, Work
+from hpmoe_ir.passes.policies.policy import Order, SchedulingInput
 from hpmoe_ir.passes.scheduling.list_schedule import Times, list_schedule
 from hpmoe_ir.passes.scheduling.task_graph import task_graph
 
 
-def fill(work: Work) -> Order:
+def fill(work: SchedulingInput) -> Order:
     """`depth-first`, but a matrix core takes a weight gradient only if nothing else is ready.
 
     Each expert's two gradients follow each other, expert by expert. What is ready when is found as

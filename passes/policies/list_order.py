@@ -12,13 +12,13 @@ import numpy as np
 from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.machines.machine import Machine
 from hpmoe_ir.passes.analysis.task_roles import FamilyGraph, expert_of, expert_places
-from hpmoe_ir.passes.policies.policy import Order, Work
+from hpmoe_ir.passes.policies.policy import Order, SchedulingInput
 from hpmoe_ir.passes.scheduling.list_schedule import Times, list_schedule
 from hpmoe_ir.passes.scheduling.task_graph import TaskGraph, task_graph
 from hpmoe_ir.passes.scheduling.task_times import FloatArray
 
 
-def list_order(work: Work) -> Order:
+def list_order(work: SchedulingInput) -> Order:
     """The order of a list schedule of one rank that stands for all; see `task_graph`.
 
     Ties go to the earlier expert. Times are for balanced routing; the order is right for any.
@@ -30,7 +30,7 @@ def list_order(work: Work) -> Order:
     return list_schedule(work, graph, times, priorities(work, [-np.round(way, 9)]))
 
 
-def priorities(work: Work, keys: list[FloatArray | IntArray]) -> IntArray:
+def priorities(work: SchedulingInput, keys: list[FloatArray | IntArray]) -> IntArray:
     """A number for each task, in the order of keys of all tasks; ties by expert and place."""
     experts: list[IntArray] = []
     places: list[IntArray] = []

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from hpmoe_ir.passes.policies.policy import Order, Work
+from hpmoe_ir.passes.policies.policy import Order, SchedulingInput
 
 
-def operator_order(work: Work) -> Order:
+def operator_order(work: SchedulingInput) -> Order:
     """Family after family, in the order of the program."""
     return Order(
         [

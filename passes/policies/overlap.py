@@ -16,8 +16,8 @@ from math import gcd
 
 import numpy as np
 
+from hpmoe_ir.dialects.access import BlockSelector
 from hpmoe_ir.dialects.index import BoolArray, IntArray, dims_used, evaluate_index
-from hpmoe_ir.dialects.region import Block
 from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.kernels.shared import SHARE_SCALARS
 from hpmoe_ir.passes.analysis.task_roles import (
@@ -32,7 +32,7 @@ from hpmoe_ir.passes.analysis.task_roles import (
 from hpmoe_ir.passes.policies.arrival import source_group_dim
 from hpmoe_ir.passes.policies.depth_first import depth_first
 from hpmoe_ir.passes.policies.list_order import priorities
-from hpmoe_ir.passes.policies.policy import Order, Work
+from hpmoe_ir.passes.policies.policy import Order, SchedulingInput
 from hpmoe_ir.passes.scheduling.free_cores import Lanes
 from hpmoe_ir.passes.scheduling.list_schedule import Limit, Times, list_schedule
 from hpmoe_ir.passes.scheduling.task_graph import task_graph
@@ -46,7 +46,7 @@ GOLDEN = (3 - 5**0.5) / 2
 """The smaller part of the golden section: multiples of it lie evenly, however many there are."""
 
 
-def overlap(work: Work) -> Order:
+def overlap(work: SchedulingInput) -> Order:
     """Parts of experts' rows one after the other, cut finely at the end.
 
     A part is the rows of an expert from one group of ranks, in the order in which they arrive. The
@@ -95,7 +95,7 @@ def _ending(families: Sequence[TasksOp], graph: FamilyGraph) -> set[int]:
     return returns | products if products else set()
 
 
-def _turn(work: Work, family: TasksOp, by_expert: IntArray) -> IntArray:
+def _turn(work: SchedulingInput, family: TasksOp, by_expert: IntArray) -> IntArray:
     """The part of the rows at whose turn each task is."""
     expert = expert_of(family)
     if expert is None:
@@ -135,7 +135,7 @@ def _place(family: TasksOp) -> IntArray:
     return (np.asarray(first) + expert * step) % count
 
 
-def _lag(work: Work, groups: int) -> int:
+def _lag(work: SchedulingInput, groups: int) -> int:
     """Parts by which a product is behind the one before."""
     counts = [
         f.task_count / (len(np.unique(expert)) * groups)
@@ -147,7 +147,7 @@ def _lag(work: Work, groups: int) -> int:
     return int(np.ceil(work.behind * work.cores["aic"] / max(counts[0], 1))) if counts else 0
 
 
-def _lanes(work: Work) -> Lanes | None:
+def _lanes(work: SchedulingInput) -> Lanes | None:
     """Lanes of the puts to experts, but for the early ones.
 
     A rank's rows go by one lane, or by a few where there are fewer other ranks than lanes: so a
@@ -170,7 +170,7 @@ def _lanes(work: Work) -> Lanes | None:
     return Lanes("aiv", np.concatenate(lanes), count)
 
 
-def _lane_count(work: Work) -> int:
+def _lane_count(work: SchedulingInput) -> int:
     """As many lanes as fill the link, or so few more or less that ranks share them evenly."""
     others, count = work.ranks - 1, min(_link_cores(work), work.cores["aiv"] // 2)
     if not others or not count:
@@ -180,7 +180,7 @@ def _lane_count(work: Work) -> int:
     return -(-others // round(others / count))
 
 
-def _early_experts(work: Work) -> int:
+def _early_experts(work: SchedulingInput) -> int:
     """Experts whose rows of the own rank, which need no link, are put first.
 
     They keep the matrix cores busy for which the lanes do not bring rows at once.
@@ -188,13 +188,13 @@ def _early_experts(work: Work) -> int:
     return work.cores["aic"] - _lane_count(work)
 
 
-def _link_cores(work: Work) -> int:
+def _link_cores(work: SchedulingInput) -> int:
     """Cores whose puts fill the link."""
     rates = work.machine.rates
     return int(np.ceil(rates.shared_bandwidth_link_out / rates.core_bandwidth_link))
 
 
-def _limits(work: Work, segments: list[Segment], ending: set[int]) -> list[Limit]:
+def _limits(work: SchedulingInput, segments: list[Segment], ending: set[int]) -> list[Limit]:
     """What is done at a time of puts back, and of sums but for the last columns.
 
     The last puts are short and come in bursts: more cores than fill the link take them.
@@ -220,15 +220,15 @@ def _limits(work: Work, segments: list[Segment], ending: set[int]) -> list[Limit
 
 def _column_block(family: TasksOp) -> int:
     """Columns of the blocks that tasks write, 0 where they write whole rows."""
-    lasts = [region.selectors[-1] for region in family.write_regions if region.selectors]
-    return next((last.size for last in lasts if isinstance(last, Block)), 0)
+    lasts = [region.selectors[-1] for region in family.write_accesses if region.selectors]
+    return next((last.size for last in lasts if isinstance(last, BlockSelector)), 0)
 
 
 def _column(family: TasksOp) -> IntArray:
     """The block of columns that each task writes, 0 where it writes whole rows."""
-    for region in family.write_regions:
+    for region in family.write_accesses:
         last = region.selectors[-1] if region.selectors else None
-        if isinstance(last, Block) and dims_used(last.index):
+        if isinstance(last, BlockSelector) and dims_used(last.index):
             block = evaluate_index(last.index, family.coordinates(), 0)
             return np.broadcast_to(np.asarray(block), (family.task_count,))
     return np.zeros(family.task_count, dtype=np.int64)

@@ -26,7 +26,7 @@ Keys: TypeAlias = list[IntArray]
 
 
 @dataclass(frozen=True)
-class Work:
+class SchedulingInput:
     """What a policy is given: the tasks, and what it may be told about the order."""
 
     families: Sequence[TasksOp]
@@ -55,7 +55,7 @@ class Order:
     """For each family, the core of each task, among those that take tasks; None: in turn."""
 
 
-Policy: TypeAlias = Callable[[Work], Order]
+Policy: TypeAlias = Callable[[SchedulingInput], Order]
 
 
 def first_violation(

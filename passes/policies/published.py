@@ -16,10 +16,10 @@ from hpmoe_ir.passes.analysis.task_roles import (
     is_dispatch,
     is_weight_gradient,
 )
-from hpmoe_ir.passes.policies.policy import Order, Work
+from hpmoe_ir.passes.policies.policy import Order, SchedulingInput
 
 
-def published(work: Work) -> Order:
+def published(work: SchedulingInput) -> Order:
     """Operator after operator on each kind of core, dealt to the cores in turn.
 
     Puts go expert by expert, part by part, then peer by peer beginning with the own rank (with

@@ -9,7 +9,7 @@ import numpy as np
 from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.passes.analysis.task_roles import FamilyGraph, Segment, expert_of, is_put
-from hpmoe_ir.passes.policies.policy import Order, Work
+from hpmoe_ir.passes.policies.policy import Order, SchedulingInput
 
 GOLDEN = 0.618
 """Part of an expert's tasks by which dealing is shifted from one expert to the next."""
@@ -24,7 +24,7 @@ class Stage:
     """Whether it is a collective: it puts rows or counts into other ranks' memory."""
 
 
-def serial(work: Work) -> Order:
+def serial(work: SchedulingInput) -> Order:
     """Stage after stage; each is dealt to the cores as an operator of its own is.
 
     The tasks of the next expert begin with another core each time, so that cores that get a tile

@@ -20,13 +20,13 @@ from hpmoe_ir.passes.analysis.task_roles import (
     is_dispatch,
     is_weight_gradient,
 )
-from hpmoe_ir.passes.policies.policy import Order, Work
+from hpmoe_ir.passes.policies.policy import Order, SchedulingInput
 
 TASKS_OF_A_WAVE = 2
 """Tasks of the first product that a wave should have for each matrix core."""
 
 
-def waves(work: Work) -> Order:
+def waves(work: SchedulingInput) -> Order:
     """Wave after wave of `wave` experts: products in the order of the graph, then gradients.
 
     With `wave=0` a wave has as many experts as give each matrix core two tasks of the product with
@@ -54,7 +54,7 @@ def waves(work: Work) -> Order:
     return Order(keys)
 
 
-def _wave_size(work: Work) -> int:
+def _wave_size(work: SchedulingInput) -> int:
     """Experts whose products keep all matrix cores busy."""
     products = [
         (f.task_count, int(expert.max()) + 1)

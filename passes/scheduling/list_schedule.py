@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hpmoe_ir.dialects.index import BoolArray, IntArray
-from hpmoe_ir.passes.policies.policy import Order, Work
+from hpmoe_ir.passes.policies.policy import Order, SchedulingInput
 from hpmoe_ir.passes.scheduling.free_cores import FreeCores, Lanes
 from hpmoe_ir.passes.scheduling.task_graph import TaskGraph
 from hpmoe_ir.passes.scheduling.task_times import FloatArray, task_times
@@ -28,7 +28,7 @@ class Times:
     link: FloatArray
 
     @classmethod
-    def of(cls, work: Work) -> Times:
+    def of(cls, work: SchedulingInput) -> Times:
         """The times of the tasks that a policy is given."""
         each = [task_times(family, work) for family in work.families]
         if not each:
@@ -48,7 +48,7 @@ class Limit:
 
 
 def list_schedule(
-    work: Work,
+    work: SchedulingInput,
     graph: TaskGraph,
     times: Times,
     priority: IntArray,
@@ -68,7 +68,7 @@ class _Simulation:
 
     def __init__(
         self,
-        work: Work,
+        work: SchedulingInput,
         graph: TaskGraph,
         times: Times,
         priority: IntArray,

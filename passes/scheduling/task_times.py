@@ -12,25 +12,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hpmoe_ir.dialects.index import IntArray, evaluate_index
-from hpmoe_ir.dialects.placement import RouteType
-from hpmoe_ir.dialects.region import (
-    Block,
+from hpmoe_ir.dialects.access import (
+    Access,
+    BlockSelector,
     Chunk,
     GroupedRows,
-    Region,
     RowSelector,
     SentRows,
     TokenRows,
     chunk_bounds,
     group_bounds,
 )
+from hpmoe_ir.dialects.index import IntArray, evaluate_index
+from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile import BufferOp, TasksOp, element_bytes
 from hpmoe_ir.kernels.cann_like import PLAIN_PREFIX
 from hpmoe_ir.kernels.matrix_times import FloatArray, Product
 from hpmoe_ir.machines.machine import Machine
 from hpmoe_ir.passes.annotate_costs import family_cost, region_columns, tasks_of_a_region
-from hpmoe_ir.passes.policies.policy import Work
+from hpmoe_ir.passes.policies.policy import SchedulingInput
 from hpmoe_ir.passes.tiling.tile_sizes import CUBE_MACS, ELEMENT_BYTES, MatmulTile
 
 ROUTE_READS = 6
@@ -49,7 +49,7 @@ class TaskTimes:
     """For which it takes the chip's link to other ranks: 0 for what stays on its rank."""
 
 
-def task_times(family: TasksOp, work: Work) -> TaskTimes:
+def task_times(family: TasksOp, work: SchedulingInput) -> TaskTimes:
     """The times of a family's tasks, by its costs or those that its kernel declares."""
     machine = work.machine
     rates = machine.rates
@@ -64,7 +64,7 @@ def task_times(family: TasksOp, work: Work) -> TaskTimes:
         compute = cost.vector_elements * FLOAT_BYTES / _vector_bytes(machine)
         move = cost.bytes_moved / min(rates.core_bandwidth_gm_to_ub, shared)
         # Each row, or copy of it, is a transfer by itself.
-        regions = (*family.read_regions, *family.write_regions)
+        regions = (*family.read_accesses, *family.write_accesses)
         row = ELEMENT_BYTES * max(region_columns(r, work.buffers[r.buffer]) for r in regions)
         move += cost.bytes_moved / row * rates.dma_gm_to_ub_start / rates.clock_frequency
         core = rows * max(compute, move) + alone
@@ -81,13 +81,13 @@ def task_times(family: TasksOp, work: Work) -> TaskTimes:
     return TaskTimes(core, link)
 
 
-def _matrix_seconds(family: TasksOp, work: Work, rows: FloatArray) -> FloatArray:
+def _matrix_seconds(family: TasksOp, work: SchedulingInput, rows: FloatArray) -> FloatArray:
     """Of matrix tasks, on cores that have the chip for themselves."""
     macs = rows * (family.cost or family_cost(family, work.buffers)).data.macs
     options = family.int_options
     if not {"tile_m", "tile_n", "tile_k"} <= options.keys():
         return macs / (CUBE_MACS * work.machine.rates.clock_frequency)
-    written = family.write_regions[0]
+    written = family.write_accesses[0]
     buffer = work.buffers[written.buffer]
     across = region_columns(written, buffer)
     gradient = written.rows is None
@@ -109,22 +109,22 @@ def _matrix_seconds(family: TasksOp, work: Work, rows: FloatArray) -> FloatArray
     ).seconds()
 
 
-def _region_rows(region: Region, buffer: BufferOp) -> int:
+def _region_rows(region: Access, buffer: BufferOp) -> int:
     """Rows of a region of fixed size."""
     content = buffer.content
     if isinstance(content, RouteType) or len(region.selectors) < 2:
         return 1
     selector, extent = region.selectors[-2], content.dims[-2]
-    return min(selector.size, extent) if isinstance(selector, Block) else extent
+    return min(selector.size, extent) if isinstance(selector, BlockSelector) else extent
 
 
 def _vector_bytes(machine: Machine) -> float:
     return machine.rates.vector_bytes_per_cycle * machine.rates.clock_frequency
 
 
-def _rows(family: TasksOp, work: Work) -> FloatArray:
+def _rows(family: TasksOp, work: SchedulingInput) -> FloatArray:
     """Rows of each task under balanced routing; 1 where a task has no dynamic rows."""
-    selectors = [r.rows for r in (*family.write_regions, *family.read_regions)]
+    selectors = [r.rows for r in (*family.write_accesses, *family.read_accesses)]
     found = [s for s in selectors if s is not None]
     routes = [b.content for b in work.buffers.values() if isinstance(b.content, RouteType)]
     if not found or not routes:

@@ -18,10 +18,17 @@ from xdsl.traits import OpTrait
 from xdsl.utils.exceptions import PassFailedException
 
 from hpmoe_ir.diagnostics import refuse
+from hpmoe_ir.dialects.access import (
+    Access,
+    BlockSelector,
+    Chunk,
+    GroupedRows,
+    Selector,
+    WholeSelector,
+)
 from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.moe import tensor_type
 from hpmoe_ir.dialects.placement import AnyTensor, RouteType, RowsAttr
-from hpmoe_ir.dialects.region import Block, Chunk, GroupedRows, Region, Selector, Whole
 from hpmoe_ir.dialects.tile import BufferOp, TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
 from hpmoe_ir.kernels.cann_like import PLAIN_PREFIX
@@ -84,7 +91,7 @@ class ExpertRange:
         """A grid whose first coordinate counts all local experts, for these alone."""
         return [(grid[0][0], self.count), *grid[1:]]
 
-    def region(self, region: Region) -> Region:
+    def region(self, region: Access) -> Access:
         """A region of the expert that coordinate 0 counts, counted from the first of these."""
         if not self.first:
             return region
@@ -238,8 +245,8 @@ class Tiling:
         """
         cols = cols or self.partition.return_cols
         if not cols or cols >= width:
-            return Whole(), []
-        return Block(index, cols), [("n", -(-width // cols))]
+            return WholeSelector(), []
+        return BlockSelector(index, cols), [("n", -(-width // cols))]
 
     def _vector_chunks(self, route: RouteType) -> int:
         if not self.partition.vector_rows:
@@ -304,9 +311,9 @@ class RowwiseTilingTrait(HasTilingTrait):
         route = route_of_rows(op.operands, tiling)
         rows = tiling.vector_rows(route.type)
 
-        def region(name: str) -> Region:
-            selectors: tuple[Selector, ...] = (rows, Whole())
-            return Region(name, selectors)
+        def region(name: str) -> Access:
+            selectors: tuple[Selector, ...] = (rows, WholeSelector())
+            return Access(name, selectors)
 
         reads = [region(tiling.place(value)) for value in op.operands]
         short = op.name.split(".")[-1]

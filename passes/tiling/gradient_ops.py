@@ -10,21 +10,21 @@ from xdsl.ir.affine import AffineExpr
 
 from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects import moe
-from hpmoe_ir.dialects.placement import GroupedAttr, RowsAttr, TokensAttr
-from hpmoe_ir.dialects.region import (
-    Block,
+from hpmoe_ir.dialects.access import (
+    Access,
+    BlockSelector,
     GroupedRows,
-    Point,
-    Region,
+    IndexSelector,
     Selector,
     TokenRows,
-    Whole,
+    WholeSelector,
 )
+from hpmoe_ir.dialects.placement import GroupedAttr, RowsAttr, TokensAttr
 from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.passes.tiling.context import RowwiseTilingTrait, Tiling, route_behind
 from hpmoe_ir.passes.tiling.tile_sizes import even_part
 
-WHOLE = Whole()
+WHOLE = WholeSelector()
 ZERO = AffineExpr.constant(0)
 D0, D1, D2 = (AffineExpr.dimension(i) for i in range(3))
 
@@ -41,10 +41,10 @@ def sum_copies_tasks(op: moe.SumCopiesOp, tiling: Tiling) -> None:
             "aiv",
             "sum_copies",
             [
-                Region(tiling.place(op.back), (WHOLE, cols)),
-                Region(route.position, (tokens, WHOLE)),
+                Access(tiling.place(op.back), (WHOLE, cols)),
+                Access(route.position, (tokens, WHOLE)),
             ],
-            [Region(tiling.result(op.out, "sum"), (tokens, cols))],
+            [Access(tiling.result(op.out, "sum"), (tokens, cols))],
             route=route.route,
         )
     )
@@ -61,11 +61,11 @@ def gate_gradient_tasks(op: moe.GateGradientOp, tiling: Tiling) -> None:
             "aiv",
             "gate_gradient",
             [
-                Region(tiling.place(op.back), (WHOLE, WHOLE)),
-                Region(route.position, (tokens, WHOLE)),
-                Region(tiling.place(op.dout), (tokens, WHOLE)),
+                Access(tiling.place(op.back), (WHOLE, WHOLE)),
+                Access(route.position, (tokens, WHOLE)),
+                Access(tiling.place(op.dout), (tokens, WHOLE)),
             ],
-            [Region(tiling.result(op.dgate, "dgate"), (tokens, WHOLE))],
+            [Access(tiling.result(op.dgate, "dgate"), (tokens, WHOLE))],
             route=route.route,
         )
     )
@@ -102,10 +102,10 @@ def add_tasks(op: moe.AddOp, tiling: Tiling) -> None:
             "aiv",
             "add_rows",
             [
-                Region(tiling.place(op.lhs), (tokens, WHOLE)),
-                Region(tiling.place(op.rhs), (tokens, WHOLE)),
+                Access(tiling.place(op.lhs), (tokens, WHOLE)),
+                Access(tiling.place(op.rhs), (tokens, WHOLE)),
             ],
-            [Region(tiling.result(op.sum, "sum"), (tokens, WHOLE))],
+            [Access(tiling.result(op.sum, "sum"), (tokens, WHOLE))],
             # Of a launch over the capacity nothing is there to add.
             route=None if route is None else route.route,
         )
@@ -138,7 +138,7 @@ def weight_gradient_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
         tiling.result(op.product, "weight_gradient")
     for experts in tiling.gradients(route.type):
         lhs_cols, rhs_cols, grid = _gradient_blocks(tiling, shape, experts.cols)
-        result = (Point(D0), lhs_cols, rhs_cols)
+        result = (IndexSelector(D0), lhs_cols, rhs_cols)
         tiling.tasks(
             TasksOp(
                 tiling.fresh("weight_gradient"),
@@ -146,10 +146,10 @@ def weight_gradient_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
                 "aic",
                 tiling.partition.matrix_kernel("weight_gradient"),
                 [
-                    experts.region(Region(tiling.place(op.lhs), (rows, lhs_cols))),
-                    experts.region(Region(tiling.place(op.rhs), (rows, rhs_cols))),
+                    experts.region(Access(tiling.place(op.lhs), (rows, lhs_cols))),
+                    experts.region(Access(tiling.place(op.rhs), (rows, rhs_cols))),
                 ],
-                [experts.region(Region(tiling.place(op.product), result, scatter=shares > 0))],
+                [experts.region(Access(tiling.place(op.product), result, scatter=shares > 0))],
                 {
                     "tile_m": tile.m,
                     "tile_n": tile.n,
@@ -180,7 +180,7 @@ def _gradient_blocks(
         most = max(1, tiles // (4 * tiling.machine.aic_cores))
         columns = tile.n * even_part(-(-shape[2] // tile.n), most)
     grid = [("m", down), ("n", -(-shape[2] // columns))]
-    return Block(D1, tile.m), Block(D2, columns), grid
+    return BlockSelector(D1, tile.m), BlockSelector(D2, columns), grid
 
 
 GRADIENT_TILINGS: dict[type[Operation], Callable[..., None]] = {

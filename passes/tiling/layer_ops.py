@@ -10,16 +10,16 @@ from xdsl.ir.affine import AffineExpr
 
 from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects import comm, moe
-from hpmoe_ir.dialects.index import RANK
-from hpmoe_ir.dialects.region import (
-    Block,
+from hpmoe_ir.dialects.access import (
+    Access,
+    BlockSelector,
     GroupedRows,
-    Point,
-    Region,
+    IndexSelector,
     SentRows,
     TokenRows,
-    Whole,
+    WholeSelector,
 )
+from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
 from hpmoe_ir.passes.tiling.context import (
@@ -33,7 +33,7 @@ from hpmoe_ir.passes.tiling.context import (
 from hpmoe_ir.passes.tiling.gradient_ops import GRADIENT_TILINGS, weight_gradient_tasks
 from hpmoe_ir.passes.tiling.tile_sizes import even_part
 
-WHOLE = Whole()
+WHOLE = WholeSelector()
 D0, D1, D2, D3 = (AffineExpr.dimension(i) for i in range(4))
 STATUS_WORDS = 16
 
@@ -62,8 +62,8 @@ def count_tasks(op: comm.CountTokensOp, tiling: Tiling) -> None:
             [("b", parts)],
             "aiv",
             "count_tokens",
-            [Region(tiling.place(op.ids), (TokenRows(D0, parts), WHOLE))],
-            [Region(counts, (Point(D0), WHOLE))],
+            [Access(tiling.place(op.ids), (TokenRows(D0, parts), WHOLE))],
+            [Access(counts, (IndexSelector(D0), WHOLE))],
         )
     )
 
@@ -76,8 +76,8 @@ def exchange_tasks(op: comm.ExchangeOp, tiling: Tiling) -> None:
             [("p", tiling.ranks)],
             "aiv",
             "exchange_counts",
-            [Region(tiling.place(op.counts), (WHOLE, WHOLE))],
-            [Region(tiling.place(op.window), (Point(RANK), WHOLE), peer=D0)],
+            [Access(tiling.place(op.counts), (WHOLE, WHOLE))],
+            [Access(tiling.place(op.window), (IndexSelector(RANK), WHOLE), peer=D0)],
         )
     )
 
@@ -111,10 +111,10 @@ def route_tasks(op: comm.RouteOp, tiling: Tiling) -> None:
             "aiv",
             "place_tokens",
             [
-                Region(tiling.place(op.ids), (tokens, WHOLE)),
-                Region(chunk_counts, (WHOLE, WHOLE)),
+                Access(tiling.place(op.ids), (tokens, WHOLE)),
+                Access(chunk_counts, (WHOLE, WHOLE)),
             ],
-            [Region(order, (WHOLE,), scatter=True), Region(position, (tokens, WHOLE))],
+            [Access(order, (WHOLE,), scatter=True), Access(position, (tokens, WHOLE))],
             scalars=[D0],
         )
     )
@@ -124,8 +124,8 @@ def route_tasks(op: comm.RouteOp, tiling: Tiling) -> None:
             [],
             "aiv",
             "build_route",
-            [Region(tiling.place(op.all_counts), (WHOLE, WHOLE))],
-            [Region(route, (WHOLE,)), Region(status, (WHOLE,))],
+            [Access(tiling.place(op.all_counts), (WHOLE, WHOLE))],
+            [Access(route, (WHOLE,)), Access(status, (WHOLE,))],
             scalars=[RANK, AffineExpr.constant(type.rows.data)],
         )
     )
@@ -139,7 +139,7 @@ def put_tasks(op: comm.PutOp, tiling: Tiling) -> None:
     parts = chunk.count
     source, target = tiling.place(op.x), tiling.place(op.window)
     if op.direction.data is comm.Direction.DISPATCH:
-        weights = [] if op.gate is None else [Region(tiling.place(op.gate), (WHOLE, WHOLE))]
+        weights = [] if op.gate is None else [Access(tiling.place(op.gate), (WHOLE, WHOLE))]
         tiling.tasks(
             TasksOp(
                 tiling.fresh("dispatch"),
@@ -147,11 +147,11 @@ def put_tasks(op: comm.PutOp, tiling: Tiling) -> None:
                 "aiv",
                 "gather_scaled_rows" if weights else "gather_rows",
                 [
-                    Region(source, (WHOLE, WHOLE)),
+                    Access(source, (WHOLE, WHOLE)),
                     *weights,
-                    Region(route.order, (SentRows(D0 * local + D1, chunk),)),
+                    Access(route.order, (SentRows(D0 * local + D1, chunk),)),
                 ],
-                [Region(target, (GroupedRows(D1, RANK, ranks, chunk), WHOLE), peer=D0)],
+                [Access(target, (GroupedRows(D1, RANK, ranks, chunk), WHOLE), peer=D0)],
                 route=route.route,
                 scalars=[AffineExpr.constant(route.type.top.data)],
             )
@@ -161,9 +161,9 @@ def put_tasks(op: comm.PutOp, tiling: Tiling) -> None:
         for experts in tiling.way_back(route.type, width):
             cols, blocks = tiling.return_blocks(width, D3, experts.cols)
             grid = experts.grid([("e", local), ("s", ranks), ("c", parts), *blocks])
-            read = Region(source, (GroupedRows(D0, D1, ranks, chunk), cols))
+            read = Access(source, (GroupedRows(D0, D1, ranks, chunk), cols))
             expert = RANK * local + experts.first + D0 if experts.first else RANK * local + D0
-            written = Region(target, (SentRows(expert, chunk), cols), peer=D1)
+            written = Access(target, (SentRows(expert, chunk), cols), peer=D1)
             tiling.tasks(
                 TasksOp(
                     tiling.fresh("return"),
@@ -201,8 +201,8 @@ def wait_tasks(op: comm.WaitOp, tiling: Tiling) -> None:
             grid,
             "aiv",
             "copy_rows",
-            [Region(window, (rows, WHOLE))],
-            [Region(saved, (rows, WHOLE))],
+            [Access(window, (rows, WHOLE))],
+            [Access(saved, (rows, WHOLE))],
             route=route.route,
         )
     )
@@ -234,9 +234,11 @@ def matmul_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
     for experts in tiling.way_back(route.type, columns) if goes_back else whole:
         # The experts before the last ones have tasks as wide as without them.
         wide = experts.cols if experts.first else block
-        cols = WHOLE if shares else Block(D3, wide)
+        cols = WHOLE if shares else BlockSelector(D3, wide)
         last = ("i", shares) if shares else ("n", -(-columns // wide))
-        weights = (Point(D0), cols, WHOLE) if transposed else (Point(D0), WHOLE, cols)
+        weights = (
+            (IndexSelector(D0), cols, WHOLE) if transposed else (IndexSelector(D0), WHOLE, cols)
+        )
         tiling.tasks(
             TasksOp(
                 tiling.fresh("matmul"),
@@ -244,10 +246,10 @@ def matmul_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
                 "aic",
                 tiling.partition.matrix_kernel("grouped_matmul"),
                 [
-                    experts.region(Region(tiling.place(op.lhs), (rows, WHOLE))),
-                    experts.region(Region(tiling.place(op.rhs), weights)),
+                    experts.region(Access(tiling.place(op.lhs), (rows, WHOLE))),
+                    experts.region(Access(tiling.place(op.rhs), weights)),
                 ],
-                [experts.region(Region(result, (rows, cols), scatter=shares > 0))],
+                [experts.region(Access(result, (rows, cols), scatter=shares > 0))],
                 {
                     "tile_m": tile.m,
                     "tile_n": tile.n,
@@ -297,11 +299,11 @@ def weighted_sum_tasks(op: moe.WeightedSumOp, tiling: Tiling) -> None:
             "aiv",
             "weighted_sum",
             [
-                Region(tiling.place(op.back), (WHOLE, cols)),
-                Region(route.position, (tokens, WHOLE)),
-                Region(tiling.place(op.gate), (tokens, WHOLE)),
+                Access(tiling.place(op.back), (WHOLE, cols)),
+                Access(route.position, (tokens, WHOLE)),
+                Access(tiling.place(op.gate), (tokens, WHOLE)),
             ],
-            [Region(tiling.result(op.out, "out"), (tokens, cols))],
+            [Access(tiling.result(op.out, "out"), (tokens, cols))],
             route=route.route,
         )
     )

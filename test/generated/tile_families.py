@@ -9,21 +9,21 @@ from xdsl.dialects.builtin import bf16
 from xdsl.ir.affine import AffineExpr
 
 from generated.textbook import Tokens
-from hpmoe_ir.dialects.region import (
-    Block,
+from hpmoe_ir.dialects.access import (
+    Access,
+    BlockSelector,
     Chunk,
     GroupedRows,
-    Region,
     SentRows,
     TokenRows,
-    Whole,
+    WholeSelector,
 )
 from hpmoe_ir.dialects.tile import BufferOp, TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
 from hpmoe_ir.dtypes import round_to
 from hpmoe_ir.interpreter.values import Array
 
-WHOLE = Whole()
+WHOLE = WholeSelector()
 D0, D1, D2, D3 = (AffineExpr.dimension(i) for i in range(4))
 TILE = 16
 MOST_PRODUCTS = 2
@@ -91,8 +91,8 @@ class FamilyMaker:
         grid: list[tuple[str, int]],
         core: str,
         kernel: str,
-        reads: list[Region],
-        writes: list[Region],
+        reads: list[Access],
+        writes: list[Access],
         route: bool = False,
     ) -> None:
         """Adds a family of tasks."""
@@ -127,7 +127,7 @@ class FamilyMaker:
         """A grid over a value, its selectors, and whether they need the route."""
         rows, width = value.shape
         block = 16 * self.draw(1, width // 16)
-        columns = (("n", -(-width // block)), Block(D3, block))
+        columns = (("n", -(-width // block)), BlockSelector(D3, block))
         chunk = self.chunk(D2)
         match value.rows:
             case "grouped":
@@ -144,7 +144,7 @@ class FamilyMaker:
             case _:
                 size = self.draw(1, rows)
                 grid = [("r", -(-rows // size)), ("y", 1), ("z", 1), columns[0]]
-                return grid, (Block(D0, size), columns[1]), False
+                return grid, (BlockSelector(D0, size), columns[1]), False
 
     def chunk(self, index: AffineExpr) -> Chunk:
         """Parts of rows, often one."""
@@ -161,8 +161,8 @@ class FamilyMaker:
             grid,
             "aiv",
             "copy_rows",
-            [Region(source.name, selectors)],  # pyright: ignore[reportArgumentType]
-            [Region(target.name, selectors)],  # pyright: ignore[reportArgumentType]
+            [Access(source.name, selectors)],  # pyright: ignore[reportArgumentType]
+            [Access(target.name, selectors)],  # pyright: ignore[reportArgumentType]
             route,
         )
         self.work.append(copied(source.name, target.name))
@@ -179,8 +179,8 @@ class FamilyMaker:
             grid,
             "aiv",
             "add_rows",
-            [Region(a.name, selectors), Region(b.name, selectors)],  # pyright: ignore[reportArgumentType]
-            [Region(target.name, selectors)],  # pyright: ignore[reportArgumentType]
+            [Access(a.name, selectors), Access(b.name, selectors)],  # pyright: ignore[reportArgumentType]
+            [Access(target.name, selectors)],  # pyright: ignore[reportArgumentType]
             route,
         )
         self.work.append(added(a.name, b.name, target.name))
@@ -195,7 +195,7 @@ class FamilyMaker:
         columns = self.width()
         weights = self.buffer("w", "input", (depth, columns))
         grid, selectors, route = self.cut(source)
-        block = Block(D3, 16 * self.draw(1, columns // 16))
+        block = BlockSelector(D3, 16 * self.draw(1, columns // 16))
         grid[3] = ("n", -(-columns // block.size))
         target = self.target(
             TileValue("", source.rows, (rows, columns), first=source.first), "product", source.name
@@ -206,8 +206,8 @@ class FamilyMaker:
             grid,
             "aic",
             "grouped_matmul",
-            [Region(source.name, (row, WHOLE)), Region(weights, (WHOLE, block))],  # pyright: ignore[reportArgumentType]
-            [Region(target.name, (row, block))],  # pyright: ignore[reportArgumentType]
+            [Access(source.name, (row, WHOLE)), Access(weights, (WHOLE, block))],  # pyright: ignore[reportArgumentType]
+            [Access(target.name, (row, block))],  # pyright: ignore[reportArgumentType]
             route,
         )
         self.work.append(multiplied(source.name, weights, target.name))
@@ -224,8 +224,8 @@ class FamilyMaker:
                 grid,
                 "aiv",
                 "copy_rows",
-                [Region(value.name, selectors)],  # pyright: ignore[reportArgumentType]
-                [Region(out, selectors)],  # pyright: ignore[reportArgumentType]
+                [Access(value.name, selectors)],  # pyright: ignore[reportArgumentType]
+                [Access(out, selectors)],  # pyright: ignore[reportArgumentType]
                 route,
             )
             self.work.append(copied(value.name, out))

@@ -3,14 +3,14 @@
 import numpy as np
 
 from generated.tile_families import D0, D1, D2, WHOLE, FamilyMaker, Memory, TileValue, multiplied
-from hpmoe_ir.dialects.index import RANK
-from hpmoe_ir.dialects.region import (
-    Block,
+from hpmoe_ir.dialects.access import (
+    Access,
+    BlockSelector,
     GroupedRows,
-    Point,
-    Region,
+    IndexSelector,
     SentRows,
 )
+from hpmoe_ir.dialects.index import RANK
 
 
 class ProgramMaker(FamilyMaker):
@@ -27,8 +27,8 @@ class ProgramMaker(FamilyMaker):
             [("p", self.ranks)],
             "aiv",
             "copy_rows",
-            [Region(x, (WHOLE, WHOLE))],
-            [Region(window, (Point(RANK), WHOLE, WHOLE), D0)],
+            [Access(x, (WHOLE, WHOLE))],
+            [Access(window, (IndexSelector(RANK), WHOLE, WHOLE), D0)],
         )
         total = self.ranks * rows
         heard = self.buffer("heard", "workspace", (total, width))
@@ -37,8 +37,8 @@ class ProgramMaker(FamilyMaker):
             [("p", self.ranks)],
             "aiv",
             "copy_rows",
-            [Region(window, (Point(D0), WHOLE, WHOLE))],
-            [Region(heard, (Block(D0, rows), WHOLE))],
+            [Access(window, (IndexSelector(D0), WHOLE, WHOLE))],
+            [Access(heard, (BlockSelector(D0, rows), WHOLE))],
         )
         # A product of all rows: whatever follows from it comes after all ranks' news.
         columns = self.width()
@@ -50,8 +50,8 @@ class ProgramMaker(FamilyMaker):
             [("n", -(-columns // block))],
             "aic",
             "grouped_matmul",
-            [Region(heard, (WHOLE, WHOLE)), Region(weights, (WHOLE, Block(D0, block)))],
-            [Region(mixed, (WHOLE, Block(D0, block)))],
+            [Access(heard, (WHOLE, WHOLE)), Access(weights, (WHOLE, BlockSelector(D0, block)))],
+            [Access(mixed, (WHOLE, BlockSelector(D0, block)))],
         )
 
         def told(memory: Memory) -> None:
@@ -65,8 +65,8 @@ class ProgramMaker(FamilyMaker):
             [("p", self.ranks)],
             "aiv",
             "copy_rows",
-            [Region(mixed, (WHOLE, WHOLE))],
-            [Region(back, (Point(RANK), WHOLE, WHOLE), D0)],
+            [Access(mixed, (WHOLE, WHOLE))],
+            [Access(back, (IndexSelector(RANK), WHOLE, WHOLE), D0)],
         )
         answers = self.buffer("answers", "workspace", (self.ranks * total, columns))
         self.family(
@@ -74,8 +74,8 @@ class ProgramMaker(FamilyMaker):
             [("p", self.ranks)],
             "aiv",
             "copy_rows",
-            [Region(back, (Point(D0), WHOLE, WHOLE))],
-            [Region(answers, (Block(D0, total), WHOLE))],
+            [Access(back, (IndexSelector(D0), WHOLE, WHOLE))],
+            [Access(answers, (BlockSelector(D0, total), WHOLE))],
         )
 
         def answered(memory: Memory) -> None:
@@ -106,8 +106,8 @@ class ProgramMaker(FamilyMaker):
                 [("r", parts)],
                 "aiv",
                 "copy_rows",
-                [Region(source.name, (Block(D0, size), WHOLE))],
-                [Region(window, (Block(D0, size), WHOLE), (RANK + step) % self.ranks)],
+                [Access(source.name, (BlockSelector(D0, size), WHOLE))],
+                [Access(window, (BlockSelector(D0, size), WHOLE), (RANK + step) % self.ranks)],
             )
 
             def passed(memory: Memory) -> None:
@@ -124,8 +124,8 @@ class ProgramMaker(FamilyMaker):
             [("p", self.ranks), ("r", parts)],
             "aiv",
             "copy_rows",
-            [Region(source.name, (Block(D1, size), WHOLE))],
-            [Region(window, (Point(RANK), Block(D1, size), WHOLE), peer)],
+            [Access(source.name, (BlockSelector(D1, size), WHOLE))],
+            [Access(window, (IndexSelector(RANK), BlockSelector(D1, size), WHOLE), peer)],
         )
         # One of the ranks' parts goes on.
         of = self.draw(0, self.ranks - 1)
@@ -136,8 +136,13 @@ class ProgramMaker(FamilyMaker):
             [("r", -(-rows // block))],
             "aiv",
             "copy_rows",
-            [Region(window, (Point((RANK + of) % self.ranks), Block(D0, block), WHOLE))],
-            [Region(target, (Block(D0, block), WHOLE))],
+            [
+                Access(
+                    window,
+                    (IndexSelector((RANK + of) % self.ranks), BlockSelector(D0, block), WHOLE),
+                )
+            ],
+            [Access(target, (BlockSelector(D0, block), WHOLE))],
         )
 
         def spread(memory: Memory) -> None:
@@ -161,8 +166,8 @@ class ProgramMaker(FamilyMaker):
             [("e", self.local), ("s", self.ranks), ("c", chunk.count)],
             "aiv",
             "copy_rows",
-            [Region(source.name, (GroupedRows(D0, D1, self.ranks, chunk), WHOLE))],
-            [Region(window, (SentRows(RANK * self.local + D0, chunk), WHOLE), D1)],
+            [Access(source.name, (GroupedRows(D0, D1, self.ranks, chunk), WHOLE))],
+            [Access(window, (SentRows(RANK * self.local + D0, chunk), WHOLE), D1)],
             route=True,
         )
         where = self.where

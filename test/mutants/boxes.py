@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hpmoe_ir.dialects.index import evaluate_index
-from hpmoe_ir.dialects.placement import RouteType
-from hpmoe_ir.dialects.queue import ProgramOp
-from hpmoe_ir.dialects.region import (
-    Block,
+from hpmoe_ir.dialects.access import (
+    Access,
+    BlockSelector,
     Chunk,
     GroupedRows,
-    Point,
-    Region,
+    IndexSelector,
     Selector,
     SentRows,
     TokenRows,
-    Whole,
+    WholeSelector,
     group_bounds,
 )
+from hpmoe_ir.dialects.index import evaluate_index
+from hpmoe_ir.dialects.placement import RouteType
+from hpmoe_ir.dialects.queue import ProgramOp
 from hpmoe_ir.dialects.tile import BufferOp, buffers_of, families_of
 from mutants.task_graph import TaskGraph
 
@@ -55,7 +55,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Access:
+class BoxAccess:
     """A task's use of a box."""
 
     node: int
@@ -75,11 +75,11 @@ def _spans(
             yield "chunk", Span(at(c.index), at(c.index) + 1, (*segment, c.count, c.align))
 
     match selector:
-        case Whole():
+        case WholeSelector():
             return
-        case Point():
+        case IndexSelector():
             yield f"dim{dim}", Span(at(selector.index), at(selector.index) + 1)
-        case Block():
+        case BlockSelector():
             begin = at(selector.index) * selector.size
             yield f"dim{dim}", Span(min(begin, extent), min(begin + selector.size, extent))
         case TokenRows():
@@ -102,16 +102,16 @@ def buffer_dims(buffer: BufferOp) -> tuple[int, ...]:
     return () if isinstance(buffer.content, RouteType) else buffer.content.dims
 
 
-def all_accesses(program: ProgramOp, graph: TaskGraph) -> list[Access]:
+def all_accesses(program: ProgramOp, graph: TaskGraph) -> list[BoxAccess]:
     """What each task of the graph uses."""
     families, buffers = list(families_of(program).values()), buffers_of(program)
     ranks = program.ranks.value.data
-    found: list[Access] = []
+    found: list[BoxAccess] = []
     for node, task in enumerate(graph.tasks):
         family = families[task.family]
         coords = [int(c) for c in np.unravel_index(task.point, family.extents or (1,))]
 
-        def box(region: Region, coords: list[int] = coords, rank: int = task.rank) -> Box:
+        def box(region: Access, coords: list[int] = coords, rank: int = task.rank) -> Box:
             peer = region.peer
             owner = rank if peer is None else int(evaluate_index(peer, coords, rank))
             dims = buffer_dims(buffers[region.buffer])
@@ -122,9 +122,9 @@ def all_accesses(program: ProgramOp, graph: TaskGraph) -> list[Access]:
             ]
             return Box(owner, region.buffer, tuple(spans))
 
-        found += [Access(node, box(r), False, r.scatter) for r in family.read_regions]
-        found += [Access(node, box(r), True, r.scatter) for r in family.write_regions]
+        found += [BoxAccess(node, box(r), False, r.scatter) for r in family.read_accesses]
+        found += [BoxAccess(node, box(r), True, r.scatter) for r in family.write_accesses]
         if family.route is not None:
-            route = Region(family.route.root_reference.data, ())
-            found.append(Access(node, box(route), False, False))
+            route = Access(family.route.root_reference.data, ())
+            found.append(BoxAccess(node, box(route), False, False))
     return found

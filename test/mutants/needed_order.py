@@ -16,7 +16,7 @@ from itertools import product
 from hpmoe_ir.dialects.queue import ProgramOp, events_of
 from hpmoe_ir.dialects.tile import BufferOp, buffer_bytes, buffers_of, copy_bytes
 from hpmoe_ir.machines.machine import load_machine
-from mutants.boxes import Access, all_accesses
+from mutants.boxes import BoxAccess, all_accesses
 from mutants.task_graph import TaskGraph
 from mutants.written import unwritten
 
@@ -35,7 +35,7 @@ def find_needs(program: ProgramOp, graph: TaskGraph) -> Needs:
     buffers = buffers_of(program)
     accesses = all_accesses(program, graph)
     needs = Needs([], [], [])
-    places: dict[tuple[int, str, int], list[Access]] = defaultdict(list)
+    places: dict[tuple[int, str, int], list[BoxAccess]] = defaultdict(list)
     for access in accesses:
         launch = graph.tasks[access.node].launch
         buffer = buffers[access.box.buffer]
@@ -80,8 +80,8 @@ def _share_memory(
 
 def _compare(
     graph: TaskGraph,
-    here: list[Access],
-    there: list[Access],
+    here: list[BoxAccess],
+    there: list[BoxAccess],
     same: bool,
     pairs: set[tuple[int, int]],
     needs: Needs,
@@ -105,7 +105,7 @@ def _compare(
 
 def _check_shared(
     buffers: dict[str, BufferOp],
-    places: dict[tuple[int, str, int], list[Access]],
+    places: dict[tuple[int, str, int], list[BoxAccess]],
     graph: TaskGraph,
     needs: Needs,
 ) -> None:

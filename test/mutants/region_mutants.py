@@ -8,53 +8,53 @@ from dataclasses import replace
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, i64
 from xdsl.ir.affine import AffineExpr
 
-from hpmoe_ir.dialects.queue import ProgramOp
-from hpmoe_ir.dialects.region import (
-    Block,
+from hpmoe_ir.dialects.access import (
+    Access,
+    BlockSelector,
     Chunk,
     GroupedRows,
-    Point,
-    Region,
+    IndexSelector,
     Selector,
     SentRows,
     TokenRows,
-    Whole,
-    format_region,
+    WholeSelector,
+    format_access,
 )
+from hpmoe_ir.dialects.queue import ProgramOp
 from hpmoe_ir.dialects.tile import TasksOp, buffer_bytes, buffers_of, families_of
-from hpmoe_ir.dialects.tile.types import RegionAttr
+from hpmoe_ir.dialects.tile.types import AccessAttr
 from mutants.mutant import Change
 
 
-def _set_region(family: TasksOp, writes: bool, at: int, region: Region) -> None:
-    regions = list(family.write_regions if writes else family.read_regions)
+def _set_region(family: TasksOp, writes: bool, at: int, region: Access) -> None:
+    regions = list(family.write_accesses if writes else family.read_accesses)
     regions[at] = region
-    attr = ArrayAttr(RegionAttr(r) for r in regions)
+    attr = ArrayAttr(AccessAttr(r) for r in regions)
     if writes:
         family.writes = attr
     else:
         family.reads = attr
 
 
-def _regions(program: ProgramOp) -> Iterator[tuple[str, bool, int, Region]]:
+def _regions(program: ProgramOp) -> Iterator[tuple[str, bool, int, Access]]:
     """Regions of what the program itself writes, with their family and place."""
     buffers = buffers_of(program)
     for name, family in families_of(program).items():
         for writes in (False, True):
-            for at, region in enumerate(family.write_regions if writes else family.read_regions):
+            for at, region in enumerate(family.write_accesses if writes else family.read_accesses):
                 if buffers[region.buffer].space.data != "input":
                     yield name, writes, at, region
 
 
-def _change(name: str, writes: bool, at: int, region: Region, names: tuple[str, ...]) -> Change:
+def _change(name: str, writes: bool, at: int, region: Access, names: tuple[str, ...]) -> Change:
     word = "writes" if writes else "reads"
     return Change(
-        f"@{name} {word} {format_region(region, names)}",
+        f"@{name} {word} {format_access(region, names)}",
         lambda p: _set_region(families_of(p)[name], writes, at, region),
     )
 
 
-Parts = Callable[[Selector, ProgramOp, Region, int], Iterator[Selector]]
+Parts = Callable[[Selector, ProgramOp, Access, int], Iterator[Selector]]
 """Other selectors for one of a region, the last number being its dimension."""
 
 
@@ -71,16 +71,16 @@ def _next(expr: AffineExpr, count: int) -> AffineExpr:
     return (expr + 1) % count
 
 
-def _shifts(s: Selector, program: ProgramOp, region: Region, dim: int) -> Iterator[Selector]:
+def _shifts(s: Selector, program: ProgramOp, region: Access, dim: int) -> Iterator[Selector]:
     buffer = buffers_of(program)[region.buffer]
     dims = getattr(buffer.content, "dims", ())
     match s:
-        case Whole():
+        case WholeSelector():
             return
-        case Point():
+        case IndexSelector():
             if dims[dim] > 1:
                 yield replace(s, index=_next(s.index, dims[dim]))
-        case Block():
+        case BlockSelector():
             count = -(-dims[dim] // s.size)
             if count > 1:
                 yield replace(s, index=_next(s.index, count))
@@ -106,12 +106,12 @@ def shift_region(program: ProgramOp) -> Iterator[Change]:
     yield from _with_selector(program, _shifts)
 
 
-def _grown(s: Selector, program: ProgramOp, region: Region, dim: int) -> Iterator[Selector]:
+def _grown(s: Selector, program: ProgramOp, region: Access, dim: int) -> Iterator[Selector]:
     match s:
-        case Whole() | Point():
+        case WholeSelector() | IndexSelector():
             return
-        case Block():
-            yield Whole()
+        case BlockSelector():
+            yield WholeSelector()
         case TokenRows():
             if s.count > 1:
                 yield TokenRows(AffineExpr.constant(0), 1)
@@ -130,19 +130,19 @@ def grow_region(program: ProgramOp) -> Iterator[Change]:
     yield from _with_selector(program, _grown)
 
 
-def _shrunk(s: Selector, program: ProgramOp, region: Region, dim: int) -> Iterator[Selector]:
+def _shrunk(s: Selector, program: ProgramOp, region: Access, dim: int) -> Iterator[Selector]:
     dims = getattr(buffers_of(program)[region.buffer].content, "dims", ())
     match s:
-        case Whole():
+        case WholeSelector():
             if dim and dims[dim] > 16:
-                yield Block(AffineExpr.constant(0), 16)
+                yield BlockSelector(AffineExpr.constant(0), 16)
         case GroupedRows():
             yield replace(s, chunk=replace(s.chunk, count=2 * s.chunk.count))
         case SentRows():
             yield replace(s, chunk=replace(s.chunk, count=2 * s.chunk.count))
         case TokenRows():
             yield replace(s, count=s.count + 1)
-        case Point() | Block():
+        case IndexSelector() | BlockSelector():
             return
 
 

@@ -8,16 +8,16 @@ from itertools import product
 
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile import BufferOp, route_type
-from mutants.boxes import Access, Box, buffer_dims
+from mutants.boxes import Box, BoxAccess, buffer_dims
 from mutants.task_graph import TaskGraph
 
 
 def unwritten(
-    buffers: dict[str, BufferOp], accesses: list[Access], graph: TaskGraph, ranks: int
+    buffers: dict[str, BufferOp], accesses: list[BoxAccess], graph: TaskGraph, ranks: int
 ) -> Iterator[str]:
     """Each task of the first launch that reads what no earlier family of the launch writes."""
     routes = [route_type(b) for b in buffers.values() if isinstance(b.content, RouteType)]
-    writers: dict[tuple[int, int, str], list[Access]] = defaultdict(list)
+    writers: dict[tuple[int, int, str], list[BoxAccess]] = defaultdict(list)
     for access in accesses:
         if access.writes:
             task = graph.tasks[access.node]

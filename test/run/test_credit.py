@@ -11,9 +11,9 @@ from typing import TypeAlias
 import numpy as np
 import pytest
 
+from hpmoe_ir.dialects.access import GroupedRows, SentRows, chunk_bounds
 from hpmoe_ir.dialects.index import IntArray, evaluate_index
 from hpmoe_ir.dialects.queue import POINT_BITS
-from hpmoe_ir.dialects.region import GroupedRows, SentRows, chunk_bounds
 from hpmoe_ir.driver.compiler import Compiled, CompiledKernel, compile_module
 from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import FUNCTION, layer_module
@@ -121,7 +121,7 @@ def puts_with_rows(kernel: CompiledKernel, family: str, counts: IntArray) -> tup
     `counts` [R, E] are the rows from each rank to each expert.
     """
     op = kernel.program.families[family]
-    rows = next(r.rows for r in op.write_regions if r.rows is not None)
+    rows = next(r.rows for r in op.write_accesses if r.rows is not None)
     assert isinstance(rows, GroupedRows | SentRows)
     points, peer = op.coordinates(), op.target_peer
     assert peer is not None

@@ -13,7 +13,7 @@ from hpmoe_ir.layer.routing import generate_routing, parse_routing
 from hpmoe_ir.machines.machine import load_machine
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.passes.policies.policy import Work
+from hpmoe_ir.passes.policies.policy import SchedulingInput
 from hpmoe_ir.passes.scheduling.task_times import task_times
 from hpmoe_ir.run.execution import build_program
 from hpmoe_ir.timing.timed_run import RankIntegers, ids_of, simulate
@@ -53,7 +53,7 @@ def test_matrix_tasks_last_as_long_as_policies_think(rows: int, hidden: int, wid
         timeline = simulate(program, executable, kernel.table, ranks, machine)
         families = {n: f for n, f in program.families.items() if f.core.data == "aic"}
         assert len(families) >= 2
-        work = Work(list(families.values()), [], dict(program.buffers), 1, machine, {})
+        work = SchedulingInput(list(families.values()), [], dict(program.buffers), 1, machine, {})
         for name, family in families.items():
             alone = timeline.family(name)["alone"].sum() / 1e9
             thought = np.sum(task_times(family, work).core)

@@ -12,21 +12,21 @@ import pytest
 from xdsl.dialects.builtin import bf16
 from xdsl.ir.affine import AffineExpr
 
-from hpmoe_ir.dialects.index import RANK, evaluate_index
-from hpmoe_ir.dialects.placement import RouteType
-from hpmoe_ir.dialects.region import (
-    Block,
+from hpmoe_ir.dialects.access import (
+    Access,
+    BlockSelector,
     Chunk,
     GroupedRows,
-    Point,
-    Region,
+    IndexSelector,
     Selector,
     SentRows,
     TokenRows,
-    Whole,
+    WholeSelector,
     chunk_bounds,
     group_bounds,
 )
+from hpmoe_ir.dialects.index import RANK, evaluate_index
+from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile import (
     BufferOp,
     DependenceOp,
@@ -44,7 +44,7 @@ Task: TypeAlias = tuple[int, str, int]
 """Rank, family, number of the grid point."""
 
 COLUMNS = 10
-WHOLE = Whole()
+WHOLE = WholeSelector()
 
 
 def _dim(i: int) -> AffineExpr:
@@ -75,7 +75,7 @@ class _Maker:
 
     def program(self) -> ProgramOp:
         """The program; its families are in an order in which they may run."""
-        self._add("build", [], [Region("list", (WHOLE, WHOLE))], [Region("route", (WHOLE,))])
+        self._add("build", [], [Access("list", (WHOLE, WHOLE))], [Access("route", (WHOLE,))])
         self._put()
         makers = (self._put, self._return, *[self._rows] * 3, self._tokens, self._list)
         for _ in range(self._draw(2, 6)):
@@ -88,8 +88,8 @@ class _Maker:
         self,
         stem: str,
         grid: list[tuple[str, int]],
-        reads: list[Region],
-        writes: list[Region],
+        reads: list[Access],
+        writes: list[Access],
         route: bool = False,
     ) -> None:
         # Some work on grouped rows is by matrix cores, as in a layer.
@@ -130,18 +130,18 @@ class _Maker:
         chunk = self._chunk(2)
         peer = _dim(0) if self._draw(0, 1) else (RANK + _dim(0)) % self.ranks
         rows = GroupedRows(_dim(1), RANK, self.ranks, chunk)
-        reads = [Region(self._one_of(self.written[""]), (WHOLE, WHOLE))]
+        reads = [Access(self._one_of(self.written[""]), (WHOLE, WHOLE))]
         grid = [("p", self.ranks), ("e", self.local), ("c", chunk.count)]
-        self._add("put", grid, reads, [Region(window, (rows, WHOLE), peer)], route=True)
+        self._add("put", grid, reads, [Access(window, (rows, WHOLE), peer)], route=True)
 
     def _return(self) -> None:
         """Rows back to where they came from, and a task that reads them by expert or as a whole."""
         window = self._buffer("window", "sent", 6)
         chunk = self._chunk(2)
         source = GroupedRows(_dim(0), _dim(1), self.ranks, chunk)
-        reads = [Region(self._one_of(self.written["grouped"]), (source, WHOLE))]
+        reads = [Access(self._one_of(self.written["grouped"]), (source, WHOLE))]
         sent = SentRows(RANK * self.local + _dim(0), chunk)
-        writes = [Region(window, (sent, WHOLE), _dim(1))]
+        writes = [Access(window, (sent, WHOLE), _dim(1))]
         grid = [("e", self.local), ("s", self.ranks), ("c", chunk.count)]
         self._add("return", grid, reads, writes, route=True)
         target = self._buffer("workspace", "sent", 6)
@@ -151,8 +151,8 @@ class _Maker:
         self._add(
             "sent",
             [("x", self.route.experts.data), ("c", rows.chunk.count)],
-            [Region(window, (read, WHOLE))],
-            [Region(target, (rows, WHOLE))],
+            [Access(window, (read, WHOLE))],
+            [Access(target, (rows, WHOLE))],
             route=True,
         )
 
@@ -163,10 +163,13 @@ class _Maker:
         block = self._draw(1, 2) * 4
         blocks = -(-COLUMNS // block)
         source = self._one_of(self.written["grouped"])
-        columns: Selector = WHOLE if self._draw(0, 2) else Block(_dim(3), block)
+        columns: Selector = WHOLE if self._draw(0, 2) else BlockSelector(_dim(3), block)
         target = self._target("grouped", self.route.rows.data, source)
         grid = [("e", self.local), ("g", groups), ("c", chunk.count), ("n", blocks)]
-        read, write = Region(source, (rows, columns)), Region(target, (rows, Block(_dim(3), block)))
+        read, write = (
+            Access(source, (rows, columns)),
+            Access(target, (rows, BlockSelector(_dim(3), block))),
+        )
         self._add("rows", grid, [read], [write], route=True)
 
     def _tokens(self) -> None:
@@ -177,17 +180,17 @@ class _Maker:
         read: Selector = rows if sources is self.written["tokens"] and self._draw(0, 1) else WHOLE
         target = self._target("tokens", 6, source)
         grid = [("b", parts)]
-        self._add("tokens", grid, [Region(source, (read, WHOLE))], [Region(target, (rows, WHOLE))])
+        self._add("tokens", grid, [Access(source, (read, WHOLE))], [Access(target, (rows, WHOLE))])
 
     def _list(self) -> None:
         source = self._one_of(self.written[""])
-        first: Selector = Point(_dim(0)) if self._draw(0, 1) else WHOLE
-        reads = [Region(source, (first, WHOLE))]
+        first: Selector = IndexSelector(_dim(0)) if self._draw(0, 1) else WHOLE
+        reads = [Access(source, (first, WHOLE))]
         other = [*self.written["tokens"], *self.written["grouped"], *self.written["sent"]]
         if self._draw(0, 1):
-            reads.append(Region(self._one_of(other), (WHOLE, WHOLE)))
+            reads.append(Access(self._one_of(other), (WHOLE, WHOLE)))
         target = self._target("", 6, source)
-        self._add("list", [("i", 6)], reads, [Region(target, (Point(_dim(0)), WHOLE))])
+        self._add("list", [("i", 6)], reads, [Access(target, (IndexSelector(_dim(0)), WHOLE))])
 
 
 @dataclass(frozen=True)
@@ -224,7 +227,7 @@ class Meaning:
         """Rows on each rank for each local expert from each source."""
         self.tokens = [int(t) for t in random.random(self.ranks) * 7]
 
-    def boxes(self, task: Task, regions: tuple[Region, ...]) -> list[Box]:
+    def boxes(self, task: Task, regions: tuple[Access, ...]) -> list[Box]:
         """The boxes of some regions of a task."""
         rank, name, point = task
         family = families_of(self.program)[name]
@@ -251,11 +254,11 @@ class Meaning:
         self, s: Selector, extent: int, owner: int, value: Callable[[AffineExpr], int]
     ) -> tuple[int, int]:
         match s:
-            case Whole():
+            case WholeSelector():
                 return 0, extent
-            case Point():
+            case IndexSelector():
                 return value(s.index), value(s.index) + 1
-            case Block():
+            case BlockSelector():
                 begin = value(s.index) * s.size
                 return begin, min(begin + s.size, extent)
             case TokenRows():
@@ -299,11 +302,11 @@ def must_be_ordered(program: ProgramOp, seed: int) -> list[tuple[Task, Task]]:
     uses: list[tuple[Task, bool, Box]] = []
     for task in tasks_of(program):
         family = families[task[1]]
-        reads = family.read_regions
+        reads = family.read_accesses
         if family.route is not None:
-            reads = (*reads, Region("route", (WHOLE,)))
+            reads = (*reads, Access("route", (WHOLE,)))
         uses += [(task, False, box) for box in meaning.boxes(task, reads)]
-        uses += [(task, True, box) for box in meaning.boxes(task, family.write_regions)]
+        uses += [(task, True, box) for box in meaning.boxes(task, family.write_accesses)]
     return [
         (a, b)
         for a, a_writes, a_box in uses

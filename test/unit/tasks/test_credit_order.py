@@ -9,8 +9,8 @@ import pytest
 from xdsl.context import Context
 
 from hpmoe_ir.dialects import queue
+from hpmoe_ir.dialects.access import GroupedRows, SentRows
 from hpmoe_ir.dialects.index import IntArray, evaluate_index
-from hpmoe_ir.dialects.region import GroupedRows, SentRows
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
@@ -44,7 +44,7 @@ def empty_tasks(tasks: QueueTasks, rows: IntArray) -> set[int]:
     found: set[int] = set()
     for family in tasks.families:
         peer = family.target_peer
-        selector = next((r.rows for r in family.write_regions if r.rows is not None), None)
+        selector = next((r.rows for r in family.write_accesses if r.rows is not None), None)
         if peer is None or not isinstance(selector, GroupedRows | SentRows):
             continue
         numbers = tasks.tasks_of(family)

@@ -11,8 +11,8 @@ from xdsl.dialects.builtin import ModuleOp, bf16
 from xdsl.ir.affine import AffineExpr
 from xdsl.utils.exceptions import PassFailedException
 
+from hpmoe_ir.dialects.access import Access, BlockSelector, GroupedRows, WholeSelector
 from hpmoe_ir.dialects.index import RANK
-from hpmoe_ir.dialects.region import Block, GroupedRows, Region, Whole
 from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
 from hpmoe_ir.passes.analysis.dependence import (
@@ -24,7 +24,7 @@ from hpmoe_ir.passes.analysis.dependence import (
 )
 from hpmoe_ir.passes.insert_dependencies import InsertDependenciesPass, find_dependences
 
-WHOLE = Whole()
+WHOLE = WholeSelector()
 D0, D1, D2 = (AffineExpr.dimension(i) for i in range(3))
 
 
@@ -55,12 +55,14 @@ def test_thresholds_are_the_signals_that_come(programs: Any, seed: int, granular
             assert len(tasks) == d.thresholds[number], f"{d} event {number} on rank {rank}"
 
 
-def family(name: str, grid: list[int], reads: list[Region], writes: list[Region]) -> TasksOp:
+def family(name: str, grid: list[int], reads: list[Access], writes: list[Access]) -> TasksOp:
     dims = [(f"d{i}", n) for i, n in enumerate(grid)]
     return TasksOp(name, dims, "aiv", "copy_rows", reads, writes)
 
 
-def grouped(expert: AffineExpr, group: AffineExpr, groups: int) -> tuple[GroupedRows, Whole]:
+def grouped(
+    expert: AffineExpr, group: AffineExpr, groups: int
+) -> tuple[GroupedRows, WholeSelector]:
     return GroupedRows(expert, group, groups), WHOLE
 
 
@@ -70,15 +72,15 @@ ROWS = Shape(BufferType((40, 48), bf16, "grouped"), 4)
 def between(
     producer: TasksOp, consumer: TasksOp, shape: Shape, granularity: Granularity = "part"
 ) -> EventMap:
-    written, used = producer.write_regions[0], consumer.read_regions[0]
+    written, used = producer.write_accesses[0], consumer.read_accesses[0]
     found = events_between(producer, written, consumer, used, shape, granularity)
     assert found is not None
     return found
 
 
 def test_puts_of_all_ranks_by_source_groups():
-    put = family("put", [4, 3], [], [Region("b", grouped(D1, RANK, 4), D0)])
-    use = family("use", [3, 2], [Region("b", grouped(D0, D1, 2))], [])
+    put = family("put", [4, 3], [], [Access("b", grouped(D1, RANK, 4), D0)])
+    use = family("use", [3, 2], [Access("b", grouped(D0, D1, 2))], [])
     assert between(put, use, ROWS) == EventMap(
         (3, 2), (D1, RANK // 2), (D0, D1), D0, (2, 2, 2, 2, 2, 2)
     )
@@ -86,8 +88,8 @@ def test_puts_of_all_ranks_by_source_groups():
 
 
 def test_what_is_used_as_a_whole_has_one_event():
-    write = family("write", [3, 4], [], [Region("b", grouped(D0, D1, 4))])
-    use = family("use", [2], [Region("b", (WHOLE, WHOLE))], [])
+    write = family("write", [3, 4], [], [Access("b", grouped(D0, D1, 4))])
+    use = family("use", [2], [Access("b", (WHOLE, WHOLE))], [])
     assert between(write, use, ROWS) == EventMap((), (), (), None, (12,))
 
 
@@ -96,8 +98,8 @@ def test_what_is_used_as_a_whole_has_one_event():
 )
 def test_each_group_waits_for_its_own_sources_only(groups: int, ranks: int):
     shape = Shape(BufferType((40, 48), bf16, "grouped"), ranks)
-    put = family("put", [ranks], [], [Region("b", grouped(D0 * 0, RANK, ranks), D0)])
-    use = family("use", [groups], [Region("b", grouped(D0 * 0, D0, groups))], [])
+    put = family("put", [ranks], [], [Access("b", grouped(D0 * 0, RANK, ranks), D0)])
+    use = family("use", [groups], [Access("b", grouped(D0 * 0, D0, groups))], [])
     found = between(put, use, shape)
     sizes = [(g + 1) * ranks // groups - g * ranks // groups for g in range(groups)]
     assert found.counts == tuple(sizes)
@@ -109,8 +111,8 @@ def test_blocks_of_columns_wait_for_the_blocks_they_share(seed: int):
     rng = np.random.default_rng(seed)
     width, ours, theirs = (int(n) for n in 1 + rng.random(3) * (60, 16, 16))
     shape = Shape(BufferType((5, width), bf16), 1)
-    write = family("w", [-(-width // ours)], [], [Region("b", (WHOLE, Block(D0, ours)))])
-    use = family("u", [-(-width // theirs)], [Region("b", (WHOLE, Block(D0, theirs)))], [])
+    write = family("w", [-(-width // ours)], [], [Access("b", (WHOLE, BlockSelector(D0, ours)))])
+    use = family("u", [-(-width // theirs)], [Access("b", (WHOLE, BlockSelector(D0, theirs)))], [])
     # Columns between which neither side has a block across the border.
     borders = [c for c in range(1, width) if c % ours == 0 and c % theirs == 0]
     found = between(write, use, shape)
@@ -121,14 +123,14 @@ def test_blocks_of_columns_wait_for_the_blocks_they_share(seed: int):
 
 
 def test_errors_say_what_is_wrong():
-    write = family("write", [2], [], [Region("b", grouped(D0, D0 * 0, 1))])
-    use = family("use", [3], [Region("b", grouped(D0, D0 * 0, 1))], [])
+    write = family("write", [2], [], [Access("b", grouped(D0, D0 * 0, 1))])
+    use = family("use", [3], [Access("b", grouped(D0, D0 * 0, 1))], [])
     with pytest.raises(DependenceError) as error:
         between(write, use, ROWS)
     assert str(error.value) == "@use uses a part of @b that no task of @write writes: expert 2"
-    put = family("put", [3], [], [Region("b", grouped(D0, RANK, 4), D0 * 0 + 1)])
+    put = family("put", [3], [], [Access("b", grouped(D0, RANK, 4), D0 * 0 + 1)])
     with pytest.raises(DependenceError) as error:
-        between(put, family("use", [], [Region("b", (WHOLE, WHOLE))], []), ROWS)
+        between(put, family("use", [], [Access("b", (WHOLE, WHOLE))], []), ROWS)
     assert str(error.value) == (
         "tasks of @put would need thresholds that differ by rank: each rank must be written by as "
         "many of them"

@@ -12,7 +12,7 @@ from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.tile import DependenceOp, TasksOp
 from hpmoe_ir.machines.machine import load_machine
 from hpmoe_ir.passes.policies.list_order import ways_to_the_end
-from hpmoe_ir.passes.policies.policy import Work
+from hpmoe_ir.passes.policies.policy import SchedulingInput
 from hpmoe_ir.passes.scheduling.free_cores import Lanes
 from hpmoe_ir.passes.scheduling.list_schedule import Limit, Times, list_schedule
 from hpmoe_ir.passes.scheduling.task_graph import task_graph
@@ -35,8 +35,10 @@ def waits(
     return DependenceOp(first, second, ["b"], [events], [D0], [D0], counts, peer)
 
 
-def work_of(families: list[TasksOp], dependences: list[DependenceOp], cores: int) -> Work:
-    return Work(families, dependences, {}, 1, FAST, {"aic": cores, "aiv": cores})
+def work_of(
+    families: list[TasksOp], dependences: list[DependenceOp], cores: int
+) -> SchedulingInput:
+    return SchedulingInput(families, dependences, {}, 1, FAST, {"aic": cores, "aiv": cores})
 
 
 def test_ways_to_the_end_of_a_chain():

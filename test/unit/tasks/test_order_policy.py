@@ -11,7 +11,7 @@ from hpmoe_ir.dialects.tile import BufferOp, DependenceOp, ProgramOp, TasksOp, b
 from hpmoe_ir.machines.machine import load_machine
 from hpmoe_ir.passes.insert_dependencies import find_dependences
 from hpmoe_ir.passes.policies.depth_first import depth_first
-from hpmoe_ir.passes.policies.policy import Keys, Work, first_violation
+from hpmoe_ir.passes.policies.policy import Keys, SchedulingInput, first_violation
 from hpmoe_ir.passes.policies.registry import POLICIES
 
 SEEDS = range(40)
@@ -24,10 +24,10 @@ def work_of(
     buffers: dict[str, BufferOp],
     ranks: int,
     **options: int,
-) -> Work:
+) -> SchedulingInput:
     """What a policy is given, for all cores of an ascend-a3."""
     cores = {kind: MACHINE.cores(kind) for kind in TasksOp.CORES}
-    return Work(families, dependences, buffers, ranks, MACHINE, cores, **options)
+    return SchedulingInput(families, dependences, buffers, ranks, MACHINE, cores, **options)
 
 
 def parts_of(program: ProgramOp) -> tuple[list[TasksOp], list[DependenceOp]]:

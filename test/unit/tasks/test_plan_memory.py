@@ -45,7 +45,7 @@ def users(program: ProgramOp, buffer: str) -> list[tuple[str, int]]:
     return [
         (name, point)
         for name, family in families_of(program).items()
-        if any(r.buffer == buffer for r in (*family.read_regions, *family.write_regions))
+        if any(r.buffer == buffer for r in (*family.read_accesses, *family.write_accesses))
         or (family.route is not None and family.route.root_reference.data == buffer)
         for point in range(family.task_count)
     ]

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hpmoe_ir.dialects.access import format_access
 from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK, ProgramOp, orders_of
-from hpmoe_ir.dialects.region import format_region
 from hpmoe_ir.dialects.tile import families_of
 from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import layer_module
@@ -142,7 +142,7 @@ def test_arrival_takes_own_rows_first_and_columns_last():
         if name == "matmul"
     ]
     assert groups == sorted(groups)
-    read = format_region(families["matmul"].read_regions[0], families["matmul"].dim_names)
+    read = format_access(families["matmul"].read_accesses[0], families["matmul"].dim_names)
     assert "grouped(e, (rank + g * 3) mod 4 of 4)" in read
     for family, core in (("matmul_1", "aic"), ("return", "aiv")):
         extents = families[family].extents

@@ -168,7 +168,7 @@ class Unrolled:
             if any(not self.ordered((0, a), (1, b)) for a in tasks for b in tasks):
                 return False
         for a, b in programs.must_be_ordered(self.program, seed):
-            put = {r.buffer for r in self.families[a[1]].write_regions if r.peer is not None}
+            put = {r.buffer for r in self.families[a[1]].write_accesses if r.peer is not None}
             if put & windows and not self.ordered((0, b), (1, a)):
                 return False
         return True

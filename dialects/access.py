@@ -42,19 +42,19 @@ class Chunk:
 
 
 @dataclass(frozen=True)
-class Whole:
+class WholeSelector:
     """`:` - the whole dimension."""
 
 
 @dataclass(frozen=True)
-class Point:
+class IndexSelector:
     """`e` - one index of a static dimension; the tile does not have the dimension."""
 
     index: AffineExpr
 
 
 @dataclass(frozen=True)
-class Block:
+class BlockSelector:
     """`block(n by 256)` - elements n * 256 to (n + 1) * 256, clipped to the dimension."""
 
     index: AffineExpr
@@ -87,12 +87,14 @@ class TokenRows:
     count: int
 
 
-Selector: TypeAlias = Whole | Point | Block | GroupedRows | SentRows | TokenRows
+Selector: TypeAlias = (
+    WholeSelector | IndexSelector | BlockSelector | GroupedRows | SentRows | TokenRows
+)
 RowSelector: TypeAlias = GroupedRows | SentRows | TokenRows
 
 
 @dataclass(frozen=True)
-class Region:
+class Access:
     """What a task reads or writes of one buffer."""
 
     buffer: str
@@ -102,7 +104,7 @@ class Region:
     scatter: bool = False
     """Each task writes its own elements inside the region, apart from those of its family."""
 
-    def map_exprs(self, change: Callable[[AffineExpr], AffineExpr]) -> Region:
+    def map_exprs(self, change: Callable[[AffineExpr], AffineExpr]) -> Access:
         """The region with `change` applied to every index expression."""
         return replace(
             self,
@@ -121,9 +123,9 @@ class Region:
 
 def _map_selector(s: Selector, change: Callable[[AffineExpr], AffineExpr]) -> Selector:
     match s:
-        case Whole():
+        case WholeSelector():
             return s
-        case Point() | Block() | TokenRows():
+        case IndexSelector() | BlockSelector() | TokenRows():
             return replace(s, index=change(s.index))
         case GroupedRows():
             return replace(
@@ -141,9 +143,9 @@ def _map_selector(s: Selector, change: Callable[[AffineExpr], AffineExpr]) -> Se
 def selector_exprs(s: Selector) -> tuple[AffineExpr, ...]:
     """The index expressions of a selector."""
     match s:
-        case Whole():
+        case WholeSelector():
             return ()
-        case Point() | Block() | TokenRows():
+        case IndexSelector() | BlockSelector() | TokenRows():
             return (s.index,)
         case GroupedRows():
             return (s.expert, s.group, s.chunk.index)
@@ -151,7 +153,7 @@ def selector_exprs(s: Selector) -> tuple[AffineExpr, ...]:
             return (s.expert, s.chunk.index)
 
 
-def region_exprs(region: Region) -> tuple[AffineExpr, ...]:
+def access_exprs(region: Access) -> tuple[AffineExpr, ...]:
     """All index expressions of a region."""
     exprs = [e for s in region.selectors for e in selector_exprs(s)]
     return tuple(exprs) if region.peer is None else (*exprs, region.peer)
@@ -168,8 +170,8 @@ def chunk_bounds(rows: int, index: int, count: int, align: int) -> tuple[int, in
     return min(index * size, rows), min((index + 1) * size, rows)
 
 
-def format_region(region: Region, names: Sequence[str]) -> str:
-    """Text of a region; `parse_region` reads it back."""
+def format_access(region: Access, names: Sequence[str]) -> str:
+    """Text of a region; `parse_access` reads it back."""
     selectors = ", ".join(_format_selector(s, names) for s in region.selectors)
     peer = "" if region.peer is None else f" on {format_index(region.peer, names)} "
     return f"{'scatter ' if region.scatter else ''}@{region.buffer}{peer}[{selectors}]"
@@ -185,11 +187,11 @@ def _format_selector(s: Selector, names: Sequence[str]) -> str:
         return f", chunk {text(c.index)} of {c.count} by {c.align}"
 
     match s:
-        case Whole():
+        case WholeSelector():
             return ":"
-        case Point():
+        case IndexSelector():
             return text(s.index)
-        case Block():
+        case BlockSelector():
             return f"block({text(s.index)} by {s.size})"
         case GroupedRows():
             return f"grouped({text(s.expert)}, {text(s.group)} of {s.groups}{chunk(s.chunk)})"
@@ -199,7 +201,7 @@ def _format_selector(s: Selector, names: Sequence[str]) -> str:
             return f"tokens({text(s.index)} of {s.count})"
 
 
-def parse_region(parser: AttrParser, names: Sequence[str]) -> Region:
+def parse_access(parser: AttrParser, names: Sequence[str]) -> Access:
     """Reads a region whose index expressions are over the coordinates `names`."""
     scatter = parser.parse_optional_keyword("scatter") is not None
     buffer = parser.parse_symbol_name().data
@@ -207,7 +209,7 @@ def parse_region(parser: AttrParser, names: Sequence[str]) -> Region:
     selectors = parser.parse_comma_separated_list(
         parser.Delimiter.SQUARE, lambda: _parse_selector(parser, names), " in a region"
     )
-    return Region(buffer, tuple(selectors), peer, scatter)
+    return Access(buffer, tuple(selectors), peer, scatter)
 
 
 def _parse_count(parser: AttrParser) -> int:
@@ -235,12 +237,12 @@ def _parse_chunk(parser: AttrParser, names: Sequence[str]) -> Chunk:
 
 def _parse_selector(parser: AttrParser, names: Sequence[str]) -> Selector:
     if parser.parse_optional_punctuation(":"):
-        return Whole()
+        return WholeSelector()
     for keyword in ("block", "grouped", "sent", "tokens"):
         if keyword not in names and parser.parse_optional_keyword(keyword):
             with parser.in_parens():
                 return _parse_selector_body(parser, keyword, names)
-    return Point(parse_index(parser, names))
+    return IndexSelector(parse_index(parser, names))
 
 
 def _parse_selector_body(parser: AttrParser, keyword: str, names: Sequence[str]) -> Selector:
@@ -248,7 +250,7 @@ def _parse_selector_body(parser: AttrParser, keyword: str, names: Sequence[str])
     match keyword:
         case "block":
             parser.parse_keyword("by")
-            return Block(index, _parse_count(parser))
+            return BlockSelector(index, _parse_count(parser))
         case "grouped":
             parser.parse_punctuation(",")
             group = parse_index(parser, names)

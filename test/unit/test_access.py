@@ -11,23 +11,23 @@ from xdsl.context import Context
 from xdsl.ir.affine import AffineExpr
 from xdsl.parser import Parser
 
-from hpmoe_ir.dialects.index import RANK
-from hpmoe_ir.dialects.region import (
-    Block,
+from hpmoe_ir.dialects.access import (
+    Access,
+    BlockSelector,
     Chunk,
     GroupedRows,
-    Point,
-    Region,
+    IndexSelector,
     Selector,
     SentRows,
     TokenRows,
-    Whole,
+    WholeSelector,
+    access_exprs,
     chunk_bounds,
-    format_region,
+    format_access,
     group_bounds,
-    parse_region,
-    region_exprs,
+    parse_access,
 )
+from hpmoe_ir.dialects.index import RANK
 
 NAMES = ("p", "e", "c")
 P, E, C = (AffineExpr.dimension(i) for i in range(3))
@@ -70,43 +70,46 @@ def test_groups_cover_the_ranks_and_none_is_empty(ranks: int, groups: int):
     assert 1 <= min(sizes) <= max(sizes) <= min(sizes) + 1
 
 
-REGIONS: list[tuple[str, Region]] = [
-    ("@b[]", Region("b", ())),
-    ("@b[:]", Region("b", (Whole(),))),
-    ("scatter @b[:]", Region("b", (Whole(),), scatter=True)),
-    ("@w[e, :, block(c by 16)]", Region("w", (Point(E), Whole(), Block(C, 16)))),
-    ("@r[grouped(e, p of 2), :]", Region("r", (GroupedRows(E, P, 2), Whole()))),
+REGIONS: list[tuple[str, Access]] = [
+    ("@b[]", Access("b", ())),
+    ("@b[:]", Access("b", (WholeSelector(),))),
+    ("scatter @b[:]", Access("b", (WholeSelector(),), scatter=True)),
+    (
+        "@w[e, :, block(c by 16)]",
+        Access("w", (IndexSelector(E), WholeSelector(), BlockSelector(C, 16))),
+    ),
+    ("@r[grouped(e, p of 2), :]", Access("r", (GroupedRows(E, P, 2), WholeSelector()))),
     (
         "@r on (rank + p) mod 4 [grouped(e, rank of 4, chunk c of 2 by 16), :]",
-        Region("r", (GroupedRows(E, RANK, 4, Chunk(C, 2, 16)), Whole()), (RANK + P) % 4),
+        Access("r", (GroupedRows(E, RANK, 4, Chunk(C, 2, 16)), WholeSelector()), (RANK + P) % 4),
     ),
     (
         "@s[sent(p * 3 + e, chunk c of 2 by 1)]",
-        Region("s", (SentRows(P * 3 + E, Chunk(C, 2, 1)),)),
+        Access("s", (SentRows(P * 3 + E, Chunk(C, 2, 1)),)),
     ),
-    ("@s[sent(e)]", Region("s", (SentRows(E),))),
-    ("@t[tokens(p of 16), :]", Region("t", (TokenRows(P, 16), Whole()))),
+    ("@s[sent(e)]", Access("s", (SentRows(E),))),
+    ("@t[tokens(p of 16), :]", Access("t", (TokenRows(P, 16), WholeSelector()))),
 ]
 
 
 @pytest.mark.parametrize(("text", "region"), REGIONS)
-def test_text_and_region(text: str, region: Region):
-    assert format_region(region, NAMES) == text
-    assert parse_region(Parser(Context(), text), NAMES) == region
+def test_text_and_region(text: str, region: Access):
+    assert format_access(region, NAMES) == text
+    assert parse_access(Parser(Context(), text), NAMES) == region
 
 
 def test_a_coordinate_may_have_the_name_of_a_selector():
-    region = parse_region(Parser(Context(), "@b[block, sent]"), ("block", "sent"))
-    assert region == Region("b", (Point(P), Point(E)))
+    region = parse_access(Parser(Context(), "@b[block, sent]"), ("block", "sent"))
+    assert region == Access("b", (IndexSelector(P), IndexSelector(E)))
 
 
 @pytest.mark.parametrize(("text", "region"), REGIONS)
-def test_map_exprs_reaches_each_expression(text: str, region: Region):
+def test_map_exprs_reaches_each_expression(text: str, region: Access):
     changed = region.map_exprs(lambda e: e + 1)
-    assert list(region_exprs(changed)) == [e + 1 for e in region_exprs(region)]
+    assert list(access_exprs(changed)) == [e + 1 for e in access_exprs(region)]
 
 
 def test_rows_of_a_region():
     rows: Selector = GroupedRows(E, P, 2)
-    assert Region("r", (rows, Whole())).rows == rows
-    assert Region("r", (Whole(), Whole())).rows is None
+    assert Access("r", (rows, WholeSelector())).rows == rows
+    assert Access("r", (WholeSelector(), WholeSelector())).rows is None
