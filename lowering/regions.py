@@ -239,7 +239,7 @@ class TaskBody:
         name = f"k{camel(region.buffer)}"
         if isinstance(buffer.type, RouteType):
             words = self.sizes.word(f"{name}Words", buffer_bytes(buffer) // 4)
-            return "int32_t", f"hpmoe::WholeSelector({self._base(buffer, region)}, 1, {words})"
+            return "int32_t", f"hpmoe::Whole({self._base(buffer, region)}, 1, {words})"
         type = buffer_type(buffer)
         base = self._base(buffer, region)
         dims = list(type.dims)
