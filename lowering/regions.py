@@ -301,7 +301,7 @@ class TaskBody:
                 # Numbered by operand: two of one buffer may be cut into blocks of other sizes.
                 number = self.blocks[name] or ""
                 self.blocks[name] += 1
-                size = self.constant(selector.size, f"{name[1:]}BlockSelector{number}")
+                size = self.constant(selector.size, f"{name[1:]}Block{number}")
                 begin = f"{self._operand(selector.index)} * {size}"
                 whole = self.sizes.word(name, extent)
                 return begin, f"hpmoe::Min({size}, {whole} - {begin})"
