@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from xdsl.dialects.func import FuncOp
 
+from hpmoe_ir.driver.saved_bytes import saved_by_choice, saved_values
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.layer.config import LayerConfig
-from hpmoe_ir.passes.gradient.saved_bytes import saved_by_choice, saved_values
 
 
 def test_saved_bytes_of_each_choice():

@@ -12,9 +12,9 @@ from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.tile import DependenceOp, TasksOp
 from hpmoe_ir.machines.machine import load_machine
 from hpmoe_ir.passes.policies.list_order import ways_to_the_end
-from hpmoe_ir.passes.policies.policy import SchedulingInput
 from hpmoe_ir.passes.scheduling.free_cores import Lanes
 from hpmoe_ir.passes.scheduling.list_schedule import Limit, Times, list_schedule
+from hpmoe_ir.passes.scheduling.order import SchedulingInput
 from hpmoe_ir.passes.scheduling.task_graph import task_graph
 
 MACHINE = load_machine("ascend-a3")

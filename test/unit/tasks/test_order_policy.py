@@ -11,8 +11,8 @@ from hpmoe_ir.dialects.tile import BufferOp, DependenceOp, ProgramOp, TasksOp, b
 from hpmoe_ir.machines.machine import load_machine
 from hpmoe_ir.passes.insert_dependencies import find_dependences
 from hpmoe_ir.passes.policies.depth_first import depth_first
-from hpmoe_ir.passes.policies.policy import Keys, SchedulingInput, first_violation
 from hpmoe_ir.passes.policies.registry import POLICIES
+from hpmoe_ir.passes.scheduling.order import Keys, SchedulingInput, first_violation
 
 SEEDS = range(40)
 MACHINE = load_machine("ascend-a3")

@@ -5,7 +5,7 @@ after the tasks that it waits for: then the first task that has not ended is at 
 queue and waits for nothing that has not ended. `assign-queues` checks this of every order that a
 policy gives. Keys do not depend on the rank.
 
-Each policy is a file of this package; `registry` has them by name.
+Each policy is a module of `passes/policies`; its `registry` has them by name.
 """
 
 from __future__ import annotations
