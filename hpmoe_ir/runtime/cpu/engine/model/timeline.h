@@ -1,0 +1,48 @@
+// What a timed run leaves: a record of each task, and totals of each rank.
+#ifndef CPU_MODEL_ENGINE_MODEL_TIMELINE_H_
+#define CPU_MODEL_ENGINE_MODEL_TIMELINE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "clocks/fluid.h"
+
+namespace cpu_model {
+
+// One task; times in ns since the kernel's start. Of a run without clocks there is `turn` alone, in
+// API calls of all cores.
+struct TaskRecord {
+  int32_t rank;
+  int32_t core;      // AICs of the rank, then AIVs
+  uint32_t slot;     // as PrintTimeStamp was given it
+  int32_t event;     // counter that was waited for longest; -1: none was short
+  double turn;       // the core turned to the task
+  double ready;      // the last look at a counter was over; turn where there was none
+  double start;      // the body began: the first operation other than a scalar one
+  double done;       // the first signal left; end where there is none
+  double end;        // the core was free again
+  double busy;       // ns that the matrix unit, on an AIV the vector unit, worked
+  double alone;      // ns from its last look at a counter to `done`, if it shared nothing
+  uint32_t signals;  // adds to event counters
+  uint32_t remote;   // of these, to those of other ranks
+};
+static_assert(sizeof(TaskRecord) == 80, "as the reader expects");
+
+struct RankTotals {
+  double end = 0;                   // ns: the last core of the rank ended
+  double bytes[kResources] = {};    // moved, by resource
+  double busy[2][kPipeCount] = {};  // ns by pipe, of all AICs, of all AIVs
+};
+static_assert(sizeof(RankTotals) == 8 * (1 + kResources + 2 * kPipeCount), "as the reader expects");
+
+struct Timeline {
+  std::vector<TaskRecord> tasks;
+  std::vector<RankTotals> totals;
+};
+Timeline& TheTimeline();
+void WriteTimeline(const std::string& path);
+
+}  // namespace cpu_model
+
+#endif  // CPU_MODEL_ENGINE_MODEL_TIMELINE_H_
