@@ -10,26 +10,26 @@ Fluid::Fluid(int ranks, const Rates& rates)
       capacity_{rates.shared_bandwidth_link_in / 1e9, rates.shared_bandwidth_link_out / 1e9,
                 rates.shared_bandwidth_l2 / 1e9, rates.shared_bandwidth_hbm / 1e9} {}
 
-static double Slowed(const Use& use, double factor) { return 1 + use.share * (factor - 1); }
+static double Slowed(const ResourceUse& use, double factor) { return 1 + use.share * (factor - 1); }
 
-void Fluid::Start(Work* work, double now) {
-  work->since = now;
-  work->left = 1;
-  work->factor = 1;
-  for (const Use& use : work->uses) {
-    work->factor = std::max(work->factor, Slowed(use, FactorOf(use)));
+void Fluid::Start(Segment* segment, double now) {
+  segment->since = now;
+  segment->left = 1;
+  segment->factor = 1;
+  for (const ResourceUse& use : segment->uses) {
+    segment->factor = std::max(segment->factor, Slowed(use, FactorOf(use)));
   }
-  if (!work->uses.empty()) {
-    work->at = running_.size();
-    running_.push_back(work);
+  if (!segment->uses.empty()) {
+    segment->at = running_.size();
+    running_.push_back(segment);
     changed_ = true;
   }
 }
 
-void Fluid::Finish(Work* work) {
-  if (work->uses.empty()) return;
-  running_[work->at] = running_.back();
-  running_[work->at]->at = work->at;
+void Fluid::Finish(Segment* segment) {
+  if (segment->uses.empty()) return;
+  running_[segment->at] = running_.back();
+  running_[segment->at]->at = segment->at;
   running_.pop_back();
   changed_ = true;
 }
@@ -50,7 +50,7 @@ static double Solve(const double* demand, double capacity) {
 // left out for ranks where the first fits.
 void Fluid::AddDemand(Resource resource, int first, int end) {
   for (const User& user : users_[resource]) {
-    const Use& use = *user.use;
+    const ResourceUse& use = *user.use;
     const Profile& profile = *running_[user.at]->profile;
     double* demand = &demand_[static_cast<size_t>(use.rank) * kFactors];
     if (first > 0 && demand[0] <= capacity_[resource]) continue;
@@ -73,7 +73,7 @@ void Fluid::Share(double now) {
   floors_.assign(running_.size(), 1.0);
   for (std::vector<User>& users : users_) users.clear();
   for (size_t i = 0; i < running_.size(); ++i) {
-    for (const Use& use : running_[i]->uses) users_[use.resource].push_back({&use, i});
+    for (const ResourceUse& use : running_[i]->uses) users_[use.resource].push_back({&use, i});
   }
   for (int r = 0; r < kResources; ++r) {
     const Resource resource = static_cast<Resource>(r);
@@ -89,11 +89,11 @@ void Fluid::Share(double now) {
     }
   }
   for (size_t i = 0; i < running_.size(); ++i) {
-    Work& work = *running_[i];
-    if (work.factor == floors_[i]) continue;
-    work.left -= (now - work.since) / work.profile->At(work.factor);
-    work.since = now;
-    work.factor = floors_[i];
+    Segment& segment = *running_[i];
+    if (segment.factor == floors_[i]) continue;
+    segment.left -= (now - segment.since) / segment.profile->At(segment.factor);
+    segment.since = now;
+    segment.factor = floors_[i];
   }
 }
 

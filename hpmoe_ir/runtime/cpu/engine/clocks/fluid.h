@@ -1,4 +1,4 @@
-// Sharing of bandwidth: how fast each running piece of work goes on.
+// Sharing of bandwidth: how fast each running piece of segment goes on.
 #ifndef CPU_MODEL_ENGINE_CLOCKS_FLUID_H_
 #define CPU_MODEL_ENGINE_CLOCKS_FLUID_H_
 
@@ -7,13 +7,12 @@
 
 #include "clocks/profile.h"
 #include "clocks/rates.h"
+#include "model/timeline.h"
 
 namespace cpu_model {
 
-enum Resource : uint8_t { kLinkIn, kLinkOut, kL2, kHbm, kResources };
-
-// Bytes that a piece of work moves through a resource of a rank.
-struct Use {
+// Bytes that a piece of segment moves through a resource of a rank.
+struct ResourceUse {
   int rank;
   Resource resource;
   double bytes;
@@ -21,14 +20,14 @@ struct Use {
 };
 
 // What one core does between two meetings with others.
-struct Work {
+struct Segment {
   const Profile* profile = nullptr;
   int core = 0;         // whose it is
   bool queued = false;  // its end is among the events to come
   size_t at = 0;        // place among the running
-  std::vector<Use> uses;
+  std::vector<ResourceUse> uses;
   double since = 0;   // ns
-  double left = 0;    // part of the work that is left at `since`
+  double left = 0;    // part of the segment that is left at `since`
   double factor = 1;  // slow-down of its transfers
   double End() const { return since + left * profile->At(factor); }
 };
@@ -40,24 +39,26 @@ class Fluid {
  public:
   Fluid(int ranks, const Rates& rates);
 
-  void Start(Work* work, double now);
-  void Finish(Work* work);
+  void Start(Segment* segment, double now);
+  void Finish(Segment* segment);
   // Works out all factors again, at time `now`, where users have come or gone.
   void Share(double now);
   bool changed() const { return changed_; }
-  const std::vector<Work*>& running() const { return running_; }
+  const std::vector<Segment*>& running() const { return running_; }
 
  private:
   struct User {
-    const Use* use;
+    const ResourceUse* use;
     size_t at;  // place among the running
   };
 
   void AddDemand(Resource resource, int first, int end);
   bool AnyAbove(double capacity) const;  // at the first of kFactors
-  double& FactorOf(const Use& use) { return factors_[use.rank * kResources + use.resource]; }
+  double& FactorOf(const ResourceUse& use) {
+    return factors_[use.rank * kResources + use.resource];
+  }
 
-  std::vector<Work*> running_;
+  std::vector<Segment*> running_;
   std::vector<User> users_[kResources];
   std::vector<double> factors_;
   std::vector<double> demand_;  // bytes a ns at each of kFactors

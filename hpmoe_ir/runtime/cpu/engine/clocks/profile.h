@@ -8,6 +8,7 @@
 
 #include "clocks/rates.h"
 #include "cpu_model/enums.h"
+#include "model/timeline.h"
 
 namespace cpu_model {
 
@@ -52,7 +53,6 @@ class Step {
 // Factors by which shared memory and links are slower than a core alone finds them.
 constexpr int kFactors = 6;
 constexpr double kFactor[kFactors] = {1, 1.5, 2, 4, 8, 32};
-constexpr int kPipeCount = 8;
 constexpr int kAllPipes = PIPE_ALL;
 constexpr int PipeNumber(pipe_t pipe) { return pipe == PIPE_FIX ? 7 : pipe; }
 constexpr int kFlags = static_cast<int>(AscendC::HardEvent::MAX) * 8;

@@ -73,7 +73,7 @@ void Recorder::JoinPieces() {
   }
 }
 
-void Recorder::TakeUses(int rank, std::vector<Use>& uses) {
+void Recorder::TakeUses(int rank, std::vector<ResourceUse>& uses) {
   JoinPieces();
   for (size_t i = 0; i < pieces_.size(); ++i) {
     const Piece& piece = pieces_[i];
@@ -110,7 +110,7 @@ void Recorder::TakeUses(int rank, std::vector<Use>& uses) {
   moved_.clear();
 }
 
-const Profile* Recorder::Take(int rank, std::vector<Use>& uses) {
+const Profile* Recorder::Take(int rank, std::vector<ResourceUse>& uses) {
   if (scalar_ >= 1) Add(StepKind::kScalar, 0, 0, 0);
   Profile& profile = profiles_[hash_];
   if (profile.count == 0) profile = MakeProfile(steps_, *rates_);

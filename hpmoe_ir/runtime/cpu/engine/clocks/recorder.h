@@ -71,7 +71,7 @@ class Recorder {
   void SetTimed() { timed_ = true; }
 
   // The profile of what was recorded, and what it uses, on a core of `rank`; forgets it.
-  const Profile* Take(int rank, std::vector<Use>& uses);
+  const Profile* Take(int rank, std::vector<ResourceUse>& uses);
   void Clear();
 
  private:
@@ -95,7 +95,7 @@ class Recorder {
   Moved& MovedOf(int rank);
   void ForgetEqualPieces();
   void JoinPieces();
-  void TakeUses(int rank, std::vector<Use>& uses);
+  void TakeUses(int rank, std::vector<ResourceUse>& uses);
 
   const Rates* rates_ = nullptr;
   std::vector<Step> steps_;

@@ -1,4 +1,4 @@
-// What happens before what: the knowledge of each pipe of a core, and of cores about each other.
+// The happens-before relation: what each pipe of a core, and each core, knows to have ended.
 //
 // Calls of one pipe have numbers. For each pair of pipes p, q of a core, known[p][q] is the last
 // call of q that has certainly ended before the next call of p starts: flags and barriers raise it.
@@ -20,15 +20,15 @@ Pipe PipeOf(pipe_t pipe);
 const char* PipeName(Pipe pipe);
 
 // Slots of one core in a clock. A write is durable once a DataSyncBarrier came after its drain:
-// only then may who receives a signal rely on it. A cross-core flag makes it visible in its own
-// rank without that. kProgram counts calls in program order: scalar reads have ended by the next
-// call, and a writer that signalled before its payload was safe is known by it.
+// only then may a core that receives a signal rely on it. A cross-core flag makes it visible in its
+// own rank without that. kProgram counts calls in program order: scalar reads have ended by the
+// next call, and it shows that a core has signalled before its payload was durable.
 enum Slot : uint8_t { kScalar, kLoads, kStores, kResults, kDurable, kProgram, kSlots = 8 };
-using Clock = std::vector<uint32_t>;
-void Join(Clock& into, const Clock& from);
+using VectorClock = std::vector<uint32_t>;
+void Join(VectorClock& into, const VectorClock& from);
 
 // One call that touched memory, kept while a shadow names it.
-struct Op {
+struct CallRecord {
   const Core* core = nullptr;
   const char* api = "";
   Where where = Where("", 0);
@@ -37,27 +37,33 @@ struct Op {
   bool write = false;        // to global memory; of scalar calls, to UB too
   bool scalar_read = false;  // through the data cache, or a wait for a signal
   bool atomic = false;       // adds
-  bool counter = false;      // adds to, or sets, at most one block of int32: a signal
+  bool signal = false;       // adds to, or sets, at most one block of int32: a signal
   bool short_read = false;   // of at most one block: may be a poll
   bool write_back = false;   // a cache line
   uint32_t fractals = 0;     // of an Mmad's result
   uint32_t number = 0;       // on its pipe
-  uint32_t call = 0;         // of its core
+  uint32_t core_number = 0;  // on its core
   uint32_t launch = 0;       // of its rank, from 1
   uint32_t references = 0;
-  uint32_t only = 0;  // the shadow state of memory that this call wrote alone
+  uint32_t only = 0;  // the shadow history of memory that this call wrote alone
 };
-using OpId = uint32_t;  // 0: none
-extern Pool<Op> ops;
-inline Op& GetOp(OpId id) { return ops[id]; }
-OpId NewOp(const Core& core, const char* api, Pipe pipe, Where where);
-inline void KeepOp(OpId id) { ++ops[id].references; }
-inline void DropOp(OpId id) {
-  if (--ops[id].references == 0) ops.GiveBack(id);
+using CallId = uint32_t;  // 0: none
+extern Pool<CallRecord> call_records;
+inline CallRecord& GetCall(CallId id) { return call_records[id]; }
+CallId NewCall(const Core& core, const char* api, Pipe pipe, Where where);
+inline void KeepCall(CallId id) { ++call_records[id].references; }
+inline void DropCall(CallId id) {
+  if (--call_records[id].references == 0) call_records.GiveBack(id);
 }
 
+// What the observer keeps of a cache line: what the core knew when it loaded it.
+struct LoadSnapshot {
+  std::shared_ptr<VectorClock> clock;  // of other cores
+  uint32_t known[kPipes];              // of its own pipes
+};
+
 // A signal that a core sent.
-struct Release {
+struct SentSignal {
   uint32_t call;
   Where where;
   uint32_t drained[kPipes];  // calls that had ended then
@@ -70,57 +76,47 @@ struct CoreOrder {
   uint32_t on_rank[kPipes] = {};  // writes visible to cores of the own rank
   uint32_t scalar_done = 0;  // scalar accesses to global memory before the last DataSyncBarrier
   uint32_t launch = 0;
-  std::shared_ptr<Clock> clock;  // shared with the cache lines loaded since it last changed
+  std::shared_ptr<VectorClock> clock;  // shared with the cache lines loaded since it last changed
   uint32_t flag[static_cast<int>(AscendC::HardEvent::MAX)][8][kPipes] = {};
-  std::deque<Clock> cross[16];
-  std::deque<Clock> cross_sets[3][16];
-  std::vector<Release> releases;
-  OpId scalar_ops[16] = {};  // of the kernel's lines, since the core last did something else
-  // What a copy from a counter has read, known once the copy has ended.
+  std::deque<VectorClock> cross[16];
+  std::deque<VectorClock> cross_sets[3][16];
+  std::vector<SentSignal> sent_signals;
+  CallId scalar_calls[16] = {};  // of the kernel's lines, since the core last did something else
+  // What the signals to a counter carry that a copy has read; acquired once the copy has ended.
   uint32_t copied = 0;
-  Clock copied_clock;
-  // The counters' line acquired last, and its state then: a poll mostly finds nothing new.
+  VectorClock copied_clock;
+  // The line of counters acquired last, and its version then: most polls find nothing new.
   uint64_t line = 0;
   uint32_t line_version = 0;
   std::vector<uint32_t> shadow[kSpaces];
 };
 
-// Detectors are on. Everything below may be called where they are off, and then does nothing.
-bool Checking();
+// Makes a clock for every core.
 void StartOrder();
 CoreOrder& OrderOf(const Core& core);
 
 // Order within a core.
 void NoteIssue(Core& core, Pipe pipe);
-void NoteSetFlag(Core& core, int event, int id, pipe_t from);
-void NoteWaitFlag(Core& core, int event, int id, pipe_t to);
-void NoteBarrier(Core& core, pipe_t pipe);
-void NoteDataSync(Core& core, AscendC::MemDsbT kind);
-void EndScalarOps(Core& core);  // later scalar accesses are new calls
+void EndScalarCalls(Core& core);  // later scalar accesses are new calls
 
 // Order between cores.
-Clock Released(const Core& core, Pipe pipe, bool drained);
-void Acquire(Core& core, const Clock& clock);
-void NoteRelease(Core& core, Where where);
-void ReleaseCounter(Core& core, Pipe pipe, uint64_t addr, Where where);
+VectorClock Released(const Core& core, Pipe pipe, bool drained);
+void Acquire(Core& core, const VectorClock& clock);
+void NoteSignalSent(Core& core, Where where);
+void ReleaseSignal(Core& core, Pipe pipe, uint64_t addr, Where where);
 void AcquireLine(Core& core, uint64_t line);  // every counter of a cache line
 void AcquireByCopy(Core& core, uint64_t addr);
-void NoteCrossSet(Core& core, int mode, pipe_t pipe, uint16_t id, Where where);
-void NoteCrossRaise(const std::vector<Core*>& setters, const std::vector<Core*>& receivers,
-                    int mode, uint16_t id);
-void NoteCrossWait(Core& core, uint16_t id);
-void NoteSyncAll(const std::vector<Core*>& members);
-void NoteLaunch(int rank);
 
 // Whether `before` has ended before the next call of `pipe` of `core` starts, for an access to
-// memory of `rank`, as far as `clock` says of other cores.
-bool HasEnded(const Op& before, const Core& core, Pipe pipe, int rank, const Clock& clock);
+// memory of `rank`; `clock` decides for calls of other cores.
+bool HasEnded(const CallRecord& before, const Core& core, Pipe pipe, int rank,
+              const VectorClock& clock);
 // Whether a later read by the same core sees what `before` wrote to memory of `rank`: a flag
 // between pipes is not enough.
-bool IsVisible(const Op& before, const Core& core, int rank);
+bool IsVisible(const CallRecord& before, const Core& core, int rank);
 // The signal that the core has received although `before`, earlier in its core's program, had not
 // ended; null where there is none.
-const Release* EarlySignal(const Op& before, const Core& core);
+const SentSignal* EarlySignal(const CallRecord& before, const Core& core);
 
 }  // namespace cpu_model
 

@@ -1,150 +1,153 @@
-// States of shadow memory, and the entry from API calls into the detectors.
 #include "detectors/shadow.h"
 
 #include <cstring>
 
+#include "detectors/order_detectors.h"
+
 namespace cpu_model {
 
-Pool<State> states;
+Pool<History> histories;
 
-void StartShadow() {
-  states.Take();
-  states.Take();
-  states[kFromHost].from_host = true;
+OrderDetectors::OrderDetectors(const EventCounters& counters) : EventCounterDetector(counters) {
+  StartOrder();
+  histories.Take();
+  histories.Take();
+  histories[kFromHost].from_host = true;
 }
 
-static void Clear(std::vector<OpId>& list, StateId id) {
-  for (OpId op : list) {
-    if (GetOp(op).only == id) GetOp(op).only = 0;
-    DropOp(op);
+static void Clear(std::vector<CallId>& list, HistoryId id) {
+  for (CallId call : list) {
+    if (GetCall(call).only == id) GetCall(call).only = 0;
+    DropCall(call);
   }
   list.clear();
 }
 
-void DropState(StateId id, uint64_t granules) {
+void DropHistory(HistoryId id, uint64_t granules) {
   if (id <= kFromHost) return;
-  State& state = GetState(id);
-  state.references -= granules;
-  if (state.references != 0) return;
-  Clear(state.writers, id);
-  Clear(state.readers, id);
-  Clear(state.rewriters, id);
-  states.GiveBack(id);
+  History& history = GetHistory(id);
+  history.references -= granules;
+  if (history.references != 0) return;
+  Clear(history.writers, id);
+  Clear(history.readers, id);
+  Clear(history.rewriters, id);
+  histories.GiveBack(id);
 }
 
 // A later call of the same pipe of the same core stands for the earlier ones.
-static void AddOp(std::vector<OpId>& list, OpId id) {
-  const Op& op = GetOp(id);
-  KeepOp(id);
-  for (OpId& old : list) {
-    const Op& other = GetOp(old);
-    if (other.core != op.core || other.pipe != op.pipe) continue;
-    DropOp(old);
+static void AddCall(std::vector<CallId>& list, CallId id) {
+  const CallRecord& call = GetCall(id);
+  KeepCall(id);
+  for (CallId& old : list) {
+    const CallRecord& other = GetCall(old);
+    if (other.core != call.core || other.pipe != call.pipe) continue;
+    DropCall(old);
     old = id;
     return;
   }
   list.push_back(id);
 }
 
-static void CopyOps(std::vector<OpId>& to, const std::vector<OpId>& from) {
+static void CopyCalls(std::vector<CallId>& to, const std::vector<CallId>& from) {
   to = from;
-  for (OpId op : to) KeepOp(op);
+  for (CallId call : to) KeepCall(call);
 }
 
-static StateId Copy(StateId from) {
-  const StateId to = states.Take();
-  const State& old = GetState(from);
-  State& state = GetState(to);
-  CopyOps(state.writers, old.writers);
-  CopyOps(state.readers, old.readers);
-  CopyOps(state.rewriters, old.rewriters);
-  state.from_host = old.from_host;
+static HistoryId Copy(HistoryId from) {
+  const HistoryId to = histories.Take();
+  const History& old = GetHistory(from);
+  History& history = GetHistory(to);
+  CopyCalls(history.writers, old.writers);
+  CopyCalls(history.readers, old.readers);
+  CopyCalls(history.rewriters, old.rewriters);
+  history.from_host = old.from_host;
   return to;
 }
 
-StateId ReadState(StateId from, OpId op) {
-  const StateId to = Copy(from);
-  AddOp(GetState(to).readers, op);
+HistoryId AfterRead(HistoryId from, CallId call) {
+  const HistoryId to = Copy(from);
+  AddCall(GetHistory(to).readers, call);
   return to;
 }
 
-StateId WrittenState(OpId id) {
-  Op& op = GetOp(id);
-  if (op.only != 0) return op.only;
-  op.only = states.Take();
-  State& state = GetState(op.only);
-  state.from_host = false;
-  AddOp(state.writers, id);
-  return op.only;
+HistoryId AfterWrite(CallId id) {
+  CallRecord& call = GetCall(id);
+  if (call.only != 0) return call.only;
+  call.only = histories.Take();
+  History& history = GetHistory(call.only);
+  history.from_host = false;
+  AddCall(history.writers, id);
+  return call.only;
 }
 
 // Adds follow a plain write that every one of them comes after, so it need not be kept.
-StateId AddedState(StateId from, OpId op) {
-  const StateId to = Copy(from);
-  std::vector<OpId>& writers = GetState(to).writers;
-  if (!writers.empty() && !GetOp(writers[0]).atomic) {
-    for (OpId writer : writers) DropOp(writer);
+HistoryId AfterAdd(HistoryId from, CallId call) {
+  const HistoryId to = Copy(from);
+  std::vector<CallId>& writers = GetHistory(to).writers;
+  if (!writers.empty() && !GetCall(writers[0]).atomic) {
+    for (CallId writer : writers) DropCall(writer);
     writers.clear();
   }
-  AddOp(writers, op);
+  AddCall(writers, call);
   return to;
 }
 
-StateId RewrittenState(StateId from, OpId op) {
-  const StateId to = Copy(from);
-  AddOp(GetState(to).rewriters, op);
+HistoryId AfterRewrite(HistoryId from, CallId call) {
+  const HistoryId to = Copy(from);
+  AddCall(GetHistory(to).rewriters, call);
   return to;
 }
 
-bool HasRead(StateId id, OpId op) {
-  const std::vector<OpId>& readers = GetState(id).readers;
-  return std::find(readers.begin(), readers.end(), op) != readers.end();
+bool HasRead(HistoryId id, CallId call) {
+  const std::vector<CallId>& readers = GetHistory(id).readers;
+  return std::find(readers.begin(), readers.end(), call) != readers.end();
 }
 
 static bool IsOneBlock(const Span& span) {
   return span.bytes <= 32 && span.count[0] == 1 && span.count[1] == 1;
 }
 
-static void Describe(const Core& core, Op& op, std::initializer_list<Span> spans) {
+static void SetAccess(const Core& core, CallRecord& call, std::initializer_list<Span> spans) {
   for (const Span& span : spans) {
     if (span.Empty() || span.space != kGm) continue;
-    op.write = span.write;
-    if (!span.write) op.short_read = IsOneBlock(span);
+    call.write = span.write;
+    if (!span.write) call.short_read = IsOneBlock(span);
     if (!span.write) continue;
-    op.atomic = core.atomic || core.detail.signal;
+    call.atomic = core.atomic || core.detail.signal;
     const bool words = core.detail.signal || core.atomic_type == DType::kInt32;
-    op.counter = op.atomic && words && IsOneBlock(span);
+    call.signal = call.atomic && words && IsOneBlock(span);
   }
-  op.fractals = core.detail.fractals;
+  call.fractals = core.detail.fractals;
 }
 
-OpId ScalarOp(Core& core, const char* api, Where where, bool write) {
-  OpId& id = OrderOf(core).scalar_ops[(where.line * 2 + write) % 16];
+CallId ScalarCall(Core& core, const char* api, Where where, bool write) {
+  CallId& id = OrderOf(core).scalar_calls[(where.line * 2 + write) % 16];
   if (id != 0) {
-    const Op& op = GetOp(id);
-    if (op.where.line == where.line && op.where.file == where.file && op.api == api) return id;
-    DropOp(id);
+    const CallRecord& call = GetCall(id);
+    if (call.where.line == where.line && call.where.file == where.file && call.api == api)
+      return id;
+    DropCall(id);
   }
-  id = NewOp(core, api, kS, where);
-  KeepOp(id);
-  GetOp(id).write = write;
+  id = NewCall(core, api, kS, where);
+  KeepCall(id);
+  GetCall(id).write = write;
   return id;
 }
 
-void NoteAccess(Core& core, const char* api, pipe_t from, Where where,
-                std::initializer_list<Span> spans) {
-  if (!Checking() || spans.size() == 0) return;
+void OrderDetectors::OnAccess(Core& core, const char* api, pipe_t from, Where where,
+                              std::initializer_list<Span> spans) {
+  if (spans.size() == 0) return;
   const Pipe pipe = PipeOf(from);
   if (pipe == kS) {
     for (const Span& span : spans) {
-      if (span.space != kGm) NoteLocal(core, ScalarOp(core, api, where, span.write), span);
+      if (span.space != kGm) NoteLocal(core, ScalarCall(core, api, where, span.write), span);
     }
     return;
   }
   NoteIssue(core, pipe);
-  const OpId id = NewOp(core, api, pipe, where);
-  KeepOp(id);
-  Describe(core, GetOp(id), spans);
+  const CallId id = NewCall(core, api, pipe, where);
+  KeepCall(id);
+  SetAccess(core, GetCall(id), spans);
   for (const bool write : {false, true}) {
     for (const Span& span : spans) {
       if (span.Empty() || span.write != write) continue;
@@ -156,33 +159,35 @@ void NoteAccess(Core& core, const char* api, pipe_t from, Where where,
     }
   }
   core.detail = CallDetail();
-  DropOp(id);
+  DropCall(id);
 }
 
-void ResetShadow(Region& region, bool from_host) {
-  if (!Checking() || !region.writable) return;
-  const uint64_t granules = (region.bytes + kGlobalGranule - 1) / kGlobalGranule;
-  if (region.shadow == nullptr) {
-    region.shadow = new StateId[granules]();
+void OrderDetectors::OnMark(Core& core) { EndScalarCalls(core); }
+
+void OrderDetectors::OnInitialise(Allocation& allocation, bool from_host) {
+  if (!allocation.writable) return;
+  const uint64_t granules = (allocation.bytes + kGlobalGranule - 1) / kGlobalGranule;
+  if (allocation.shadow == nullptr) {
+    allocation.shadow = new HistoryId[granules]();
   } else {
-    Visit(region.shadow, 0, granules, [](StateId, uint64_t, uint64_t) { return kUnwritten; });
+    Visit(allocation.shadow, 0, granules, [](HistoryId, uint64_t, uint64_t) { return kUnwritten; });
   }
   if (!from_host) return;
   for (uint64_t i = 0; i < granules; i += 2) {
     uint32_t word = 0;
-    const uint64_t bytes = std::min<uint64_t>(4, region.bytes - 2 * i);
-    std::memcpy(&word, GlobalData(region.begin) + 2 * i, bytes);
+    const uint64_t bytes = std::min<uint64_t>(4, allocation.bytes - 2 * i);
+    std::memcpy(&word, GlobalData(allocation.begin) + 2 * i, bytes);
     if (word == kPattern) continue;
-    region.shadow[i] = kFromHost;
-    if (i + 1 < granules) region.shadow[i + 1] = kFromHost;
+    allocation.shadow[i] = kFromHost;
+    if (i + 1 < granules) allocation.shadow[i + 1] = kFromHost;
   }
 }
 
-void DropShadow(Region& region) {
-  if (region.shadow == nullptr) return;
-  ResetShadow(region, false);
-  delete[] region.shadow;
-  region.shadow = nullptr;
+void OrderDetectors::OnFree(Allocation& allocation) {
+  if (allocation.shadow == nullptr) return;
+  OnInitialise(allocation, false);
+  delete[] allocation.shadow;
+  allocation.shadow = nullptr;
 }
 
 }  // namespace cpu_model

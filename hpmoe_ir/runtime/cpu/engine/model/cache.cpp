@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "clocks/timing.h"
-#include "detectors/shadow.h"
-#include "model/engine.h"
+#include "model/model.h"
+#include "model/observer.h"
 #include "model/pending.h"
 
 namespace cpu_model {
@@ -34,7 +33,7 @@ static void Drop(Core& core, uint64_t line, Where where) {
   auto at = core.cache.find(line);
   if (at == core.cache.end()) return;
   if (at->second.dirty != 0) {
-    NoteWriteBack(core, line, at->second);
+    TheObserver().OnWriteBack(core, line, at->second);
     --core.dirty_lines;
     WriteLine(core, line, at->second, where);
   }
@@ -51,13 +50,12 @@ static CacheEntry& Load(Core& core, uint64_t line, Where where) {
   core.cache_order.push_back(line);
   std::memcpy(entry.data, GlobalData(line), kLine);
   std::memcpy(entry.base, entry.data, kLine);
-  NoteLoad(core, line, entry);
+  TheObserver().OnLoadLine(core, line, entry);
   return entry;
 }
 
-uint64_t ReadGlobal(const GlobalRef& tensor, uint64_t offset, uint32_t bytes, Where where) {
+uint64_t Model::ReadGlobal(const GlobalRef& tensor, uint64_t offset, uint32_t bytes, Where where) {
   const uint64_t addr = tensor.addr + offset;
-  if (timing) return timed::Read(addr, bytes, where);
   Core& core =
       Enter("GetValue", PIPE_S, where, {GlobalSpan({addr, tensor.end}, false, bytes)}, true);
   CheckScalar("GetValue", addr, bytes, where);
@@ -65,7 +63,7 @@ uint64_t ReadGlobal(const GlobalRef& tensor, uint64_t offset, uint32_t bytes, Wh
   uint64_t value = 0;
   const CacheEntry& entry = Load(core, line, where);
   std::memcpy(&value, entry.data + (addr - line), bytes);
-  NoteScalarRead(core, "GetValue", addr, bytes, &entry, where);
+  TheObserver().OnScalarRead(core, "GetValue", addr, bytes, &entry, where);
   if (IsPattern(value, bytes)) {
     Fail("uninitialised", Format("GetValue: %s was never written", DescribeAddress(addr).c_str()),
          where);
@@ -74,10 +72,9 @@ uint64_t ReadGlobal(const GlobalRef& tensor, uint64_t offset, uint32_t bytes, Wh
   return value;
 }
 
-void WriteGlobal(const GlobalRef& tensor, uint64_t offset, uint32_t bytes, uint64_t value,
-                 Where where) {
+void Model::WriteGlobal(const GlobalRef& tensor, uint64_t offset, uint32_t bytes, uint64_t value,
+                        Where where) {
   const uint64_t addr = tensor.addr + offset;
-  if (timing) return timed::Write(addr, bytes, value);
   // The write reaches memory, and readers wake, when the line is written back.
   Core& core = Enter("SetValue", PIPE_S, where, {});
   CheckSpan(core, "SetValue", GlobalSpan({addr, tensor.end}, true, bytes), where);
@@ -90,8 +87,7 @@ void WriteGlobal(const GlobalRef& tensor, uint64_t offset, uint32_t bytes, uint6
   entry.dirty |= ((uint64_t{1} << bytes) - 1) << (addr - line);
 }
 
-void CleanCache(const GlobalRef& tensor, bool whole_cache, Where where) {
-  if (timing) return timed::Clean(tensor.addr, whole_cache);
+void Model::CleanCache(const GlobalRef& tensor, bool whole_cache, Where where) {
   Core& core = Enter("DataCacheCleanAndInvalid", PIPE_S, where, {}, true);
   if (whole_cache) {
     while (!core.cache_order.empty()) Drop(core, core.cache_order.back(), where);
@@ -102,15 +98,9 @@ void CleanCache(const GlobalRef& tensor, bool whole_cache, Where where) {
   Drop(core, LineOf(tensor.addr), where);
 }
 
-uint64_t ReadLocal(const LocalRef& tensor, uint64_t offset, uint32_t bytes, Where where) {
+uint64_t Model::ReadLocal(const LocalRef& tensor, uint64_t offset, uint32_t bytes, Where where) {
   LocalRef at = tensor;
   at.addr += static_cast<uint32_t>(offset);
-  if (timing) {
-    timed::LocalAccess();
-    uint64_t value = 0;
-    std::memcpy(&value, LocalData(*TheEngine().current, at), bytes);
-    return value;
-  }
   Span span = LocalSpan(tensor, false, bytes);
   span.begin = at.addr;
   Core& core = Enter("GetValue", PIPE_S, where, {span}, true);
@@ -124,16 +114,10 @@ uint64_t ReadLocal(const LocalRef& tensor, uint64_t offset, uint32_t bytes, Wher
   return value;
 }
 
-void WriteLocal(const LocalRef& tensor, uint64_t offset, uint32_t bytes, uint64_t value,
-                Where where) {
+void Model::WriteLocal(const LocalRef& tensor, uint64_t offset, uint32_t bytes, uint64_t value,
+                       Where where) {
   LocalRef at = tensor;
   at.addr += static_cast<uint32_t>(offset);
-  if (timing) {
-    timed::LocalAccess();
-    ++TheEngine().current->effects;
-    std::memcpy(LocalData(*TheEngine().current, at), &value, bytes);
-    return;
-  }
   Span span = LocalSpan(tensor, true, bytes);
   span.begin = at.addr;
   Core& core = Enter("SetValue", PIPE_S, where, {span});

@@ -3,8 +3,7 @@
 #include <cstring>
 #include <limits>
 
-#include "clocks/timing.h"
-#include "model/engine.h"
+#include "model/model.h"
 #include "model/numbers.h"
 
 namespace cpu_model {
@@ -43,10 +42,6 @@ static const Pair kCasts[] = {
     {DType::kHalf, DType::kInt16, kFive},
     {DType::kBfloat16, DType::kInt32, kFive},
 };
-
-static uint32_t WidthOf(DType type) {
-  return type == DType::kFloat || type == DType::kInt32 ? 4 : 2;
-}
 
 static double LoadElement(const uint8_t* p, DType type) {
   uint16_t bits;
@@ -161,15 +156,10 @@ static bool Exists(DType from, DType to, RoundMode mode) {
   return false;
 }
 
-void Convert(const LocalRef& dst, DType dst_type, const LocalRef& src, DType src_type,
-             RoundMode mode, int64_t count, Where where) {
+void Model::Convert(const LocalRef& dst, DType dst_type, const LocalRef& src, DType src_type,
+                    RoundMode mode, int64_t count, Where where) {
   const Span write = LocalSpan(dst, true, static_cast<uint64_t>(count) * WidthOf(dst_type));
   const Span read = LocalSpan(src, false, static_cast<uint64_t>(count) * WidthOf(src_type));
-  if (timing) {
-    const bool wide = write.bytes > read.bytes;
-    const bool work = timed::Vector(src_type, wide ? write.bytes : read.bytes, count, false);
-    if (!work || !IsInteger(dst_type)) return;
-  }
   Core& core = Enter("Cast", PIPE_V, where, {write, read});
   if (!Exists(src_type, dst_type, mode)) {
     Unsupported("Cast with this pair of types and this rounding mode", where);

@@ -1,8 +1,7 @@
 // DMA: global memory to and from UB and L1.
 #include <cstring>
 
-#include "clocks/timing.h"
-#include "model/engine.h"
+#include "model/model.h"
 #include "model/numbers.h"
 #include "model/pending.h"
 
@@ -94,9 +93,8 @@ static void PadBlock(uint8_t* row, const uint8_t* src, uint64_t bytes, const Pad
   std::memcpy(row + padding.left, src, bytes);
 }
 
-void CopyIn(const char* api, const LocalRef& dst, const GlobalRef& src, const Blocks& blocks,
-            const Padding& padding, DType type, Where where) {
-  if (timing && !timed::In(dst, src, blocks, type, where)) return;
+void Model::CopyIn(const char* api, const LocalRef& dst, const GlobalRef& src, const Blocks& blocks,
+                   const Padding& padding, DType, Where where) {
   CheckBlocks(api, blocks, where);
   CheckPadding(api, blocks, padding, where);
   const bool padded = api[8] == 'P';
@@ -112,8 +110,9 @@ void CopyIn(const char* api, const LocalRef& dst, const GlobalRef& src, const Bl
   CheckDmaSide(api, dst, where);
   if (padded && core.aic) Unsupported("DataCopyPad to L1", where);
   if (total == 0) return;
-  if (small && !timing)
+  if (small) {
     NotePoll(core, src.addr, dst.addr, blocks.bytes, Seen(GlobalData(src.addr), total), where);
+  }
   uint8_t* out = LocalData(core, dst);
   for (uint32_t i = 0; i < blocks.count; ++i) {
     const uint8_t* from = GlobalData(src.addr) + i * blocks.src_pitch;
@@ -197,9 +196,8 @@ void CheckAtomic(const char* api, const Core& core, uint64_t addr, DType type, W
   }
 }
 
-void CopyOut(const char* api, const GlobalRef& dst, const LocalRef& src, const Blocks& blocks,
-             DType type, Where where) {
-  if (timing && !timed::Out(dst, src, blocks, type)) return;
+void Model::CopyOut(const char* api, const GlobalRef& dst, const LocalRef& src,
+                    const Blocks& blocks, DType type, Where where) {
   CheckBlocks(api, blocks, where);
   Core& core =
       Enter(api, PIPE_MTE3, where,
@@ -240,8 +238,7 @@ static void CheckNz(const NzShape& shape, Where where) {
   }
 }
 
-void CopyInNz(const LocalRef& dst, const GlobalRef& src, const NzShape& shape, Where where) {
-  if (timing) return timed::InNz(src, shape);
+void Model::CopyInNz(const LocalRef& dst, const GlobalRef& src, const NzShape& shape, Where where) {
   const char* api = "DataCopy with Nd2NzParams";
   const bool nothing = shape.matrices == 0 || shape.rows == 0 || shape.columns == 0;
   if (!nothing) CheckNz(shape, where);
@@ -283,9 +280,8 @@ void CopyInNz(const LocalRef& dst, const GlobalRef& src, const NzShape& shape, W
   }
 }
 
-void FillL1(const LocalRef& dst, uint32_t count, uint32_t bytes, uint32_t pitch, uint64_t value,
-            uint32_t width, Where where) {
-  if (timing) timed::Fill(uint64_t{count} * bytes);
+void Model::FillL1(const LocalRef& dst, uint32_t count, uint32_t bytes, uint32_t pitch,
+                   uint64_t value, uint32_t width, Where where) {
   Core& core =
       Enter("Fill", PIPE_MTE2, where, {Strided(LocalSpan(dst, true, bytes), count, pitch)});
   if (!core.aic || SpaceOf(dst.position) != kL1) Unsupported("Fill of other than L1", where);
@@ -298,8 +294,7 @@ void FillL1(const LocalRef& dst, uint32_t count, uint32_t bytes, uint32_t pitch,
   }
 }
 
-void SetAtomic(bool on, DType type, Where where) {
-  if (timing) timed::Scalar();
+void Model::SetAtomic(bool on, DType type, Where where) {
   Core& core = Enter(on ? "SetAtomicAdd" : "SetAtomicNone", PIPE_S, where, {});
   core.atomic = on;
   core.atomic_type = type;

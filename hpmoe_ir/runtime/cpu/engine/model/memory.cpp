@@ -1,4 +1,5 @@
-// Global memory regions with guard gaps, local memories, bounds and alignment.
+#include "model/memory.h"
+
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -13,8 +14,7 @@
 extern "C" const char* __asan_default_options() { return "detect_leaks=0"; }
 #endif
 
-#include "clocks/timing.h"
-#include "model/engine.h"
+#include "model/model.h"
 
 namespace cpu_model {
 
@@ -73,8 +73,7 @@ Span Strided(Span span, uint64_t count, uint64_t pitch) {
   return span;
 }
 
-// Address of memory between two guard gaps.
-static uint64_t NewMemory(const std::string& name, uint64_t bytes) {
+uint64_t MapMemory(const std::string& name, uint64_t bytes) {
   const uint64_t rounded = (bytes + 4095) / 4096 * 4096;
   void* base = mmap(nullptr, rounded + 2 * kGuard, PROT_NONE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -96,40 +95,42 @@ static uint64_t NewMemory(const std::string& name, uint64_t bytes) {
   return reinterpret_cast<uint64_t>(begin);
 }
 
-Region& AddRegion(const std::string& name, int rank, uint64_t bytes, bool symmetric,
-                  bool writable) {
-  const uint64_t begin = timing ? timed::Place(rank, bytes) : NewMemory(name, bytes);
-  Region region = {name, rank, symmetric, writable, begin, bytes};
-  auto& regions = TheEngine().regions;
-  auto at = std::upper_bound(regions.begin(), regions.end(), region.begin,
-                             [](uint64_t addr, const Region& other) { return addr < other.begin; });
-  return *regions.insert(at, region);
+Allocation& Allocate(const std::string& name, int rank, uint64_t bytes, bool symmetric,
+                     bool writable) {
+  const uint64_t begin = TheModel().Place(name, rank, bytes);
+  Allocation allocation = {name, rank, symmetric, writable, begin, bytes};
+  auto& allocations = TheEngine().allocations;
+  auto at =
+      std::upper_bound(allocations.begin(), allocations.end(), allocation.begin,
+                       [](uint64_t addr, const Allocation& other) { return addr < other.begin; });
+  return *allocations.insert(at, allocation);
 }
 
-const Region* FindRegion(uint64_t addr) {
-  const auto& regions = TheEngine().regions;
-  auto at = std::upper_bound(regions.begin(), regions.end(), addr,
-                             [](uint64_t a, const Region& region) { return a < region.begin; });
-  if (at == regions.begin()) return nullptr;
+const Allocation* FindAllocation(uint64_t addr) {
+  const auto& allocations = TheEngine().allocations;
+  auto at = std::upper_bound(
+      allocations.begin(), allocations.end(), addr,
+      [](uint64_t a, const Allocation& allocation) { return a < allocation.begin; });
+  if (at == allocations.begin()) return nullptr;
   --at;
   return addr < at->End() ? &*at : nullptr;
 }
 
 std::string DescribeAddress(uint64_t addr) {
-  if (const Region* region = FindRegion(addr)) {
-    return Format("'%s' of rank %d + %llu", region->name.c_str(), region->rank,
-                  static_cast<unsigned long long>(addr - region->begin));
+  if (const Allocation* allocation = FindAllocation(addr)) {
+    return Format("'%s' of rank %d + %llu", allocation->name.c_str(), allocation->rank,
+                  static_cast<unsigned long long>(addr - allocation->begin));
   }
-  for (const Region& region : TheEngine().regions) {
-    if (addr >= region.End() && addr < region.End() + kGuard) {
+  for (const Allocation& allocation : TheEngine().allocations) {
+    if (addr >= allocation.End() && addr < allocation.End() + kGuard) {
       return Format("%llu bytes past the end of '%s' of rank %d",
-                    static_cast<unsigned long long>(addr - region.End()), region.name.c_str(),
-                    region.rank);
+                    static_cast<unsigned long long>(addr - allocation.End()),
+                    allocation.name.c_str(), allocation.rank);
     }
-    if (addr < region.begin && addr + kGuard >= region.begin) {
+    if (addr < allocation.begin && addr + kGuard >= allocation.begin) {
       return Format("%llu bytes before '%s' of rank %d",
-                    static_cast<unsigned long long>(region.begin - addr), region.name.c_str(),
-                    region.rank);
+                    static_cast<unsigned long long>(allocation.begin - addr),
+                    allocation.name.c_str(), allocation.rank);
     }
   }
   return Format("address 0x%llx, in no allocation", static_cast<unsigned long long>(addr));
@@ -138,19 +139,19 @@ std::string DescribeAddress(uint64_t addr) {
 static void CheckGlobal(const Core& core, const char* api, const Span& span, Where where) {
   const char* verb = span.write ? "write" : "read";
   const auto bytes = static_cast<unsigned long long>(span.End() - span.begin);
-  const Region* region = FindRegion(span.begin);
-  if (region == nullptr) {
+  const Allocation* allocation = FindAllocation(span.begin);
+  if (allocation == nullptr) {
     Fail("address",
          Format("%s: %s of %llu bytes starts outside any allocation: %s", api, verb, bytes,
                 DescribeAddress(span.begin).c_str()),
          where);
   }
-  if (span.End() > region->End()) {
+  if (span.End() > allocation->End()) {
     Fail("address",
          Format("%s: %s of %llu bytes from %s ends %llu bytes past the allocation's %llu bytes",
                 api, verb, bytes, DescribeAddress(span.begin).c_str(),
-                static_cast<unsigned long long>(span.End() - region->End()),
-                static_cast<unsigned long long>(region->bytes)),
+                static_cast<unsigned long long>(span.End() - allocation->End()),
+                static_cast<unsigned long long>(allocation->bytes)),
          where);
   }
   if (span.limit != 0 && span.End() > span.limit) {
@@ -160,13 +161,13 @@ static void CheckGlobal(const Core& core, const char* api, const Span& span, Whe
                 static_cast<unsigned long long>(span.End() - span.limit)),
          where);
   }
-  if (region->rank != core.rank && !region->symmetric) {
+  if (allocation->rank != core.rank && !allocation->symmetric) {
     Fail("address",
          Format("%s: %s of %s, which is private to that rank", api, verb,
                 DescribeAddress(span.begin).c_str()),
          where);
   }
-  if (span.write && !region->writable) {
+  if (span.write && !allocation->writable) {
     Fail("address",
          Format("%s: write to %s, which is an input", api, DescribeAddress(span.begin).c_str()),
          where);
@@ -217,8 +218,7 @@ void CheckAlignment(const char* api, const LocalRef& ref, uint32_t bytes, Where 
   }
 }
 
-void CheckLocal(const LocalRef& tensor, uint64_t bytes, Where where) {
-  if (timing) return;
+void Model::CheckLocal(const LocalRef& tensor, uint64_t bytes, Where where) {
   const Core& core = *TheEngine().current;
   Span span = LocalSpan(tensor, false, bytes);
   span.limit = span.End();
@@ -230,8 +230,8 @@ uint8_t* LocalData(Core& core, const LocalRef& ref) {
   const Space space = SpaceOf(ref.position);
   const uint64_t bytes = TheEngine().limits.space_bytes[space];
   if (core.memory[space] == nullptr) core.memory[space].reset(new uint8_t[bytes]);
-  if (core.fresh[space] && !timing) {
-    FillPattern(core.memory[space].get(), bytes);
+  if (core.fresh[space]) {
+    TheModel().Initialise(core.memory[space].get(), bytes);
     core.fresh[space] = false;
   }
   return core.memory[space].get() + ref.addr;

@@ -6,7 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "detectors/counters.h"
+#include "model/model.h"
+#include "model/observer.h"
 
 namespace cpu_model {
 
@@ -41,8 +42,6 @@ static uint64_t skipped = 0;  // time that passed while no core could run
 static std::map<Key, Write> writes;
 static std::unordered_map<const Core*, std::multimap<uint64_t, Key>> by_address;
 
-void AtomicStore(bool atomic, DType type, uint8_t* dst, const uint8_t* src, uint64_t bytes);
-
 static uint64_t Hash(uint64_t value) {
   uint64_t z = value + 0x9E3779B97F4A7C15ull;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
@@ -72,13 +71,13 @@ static uint64_t Delay(const Core& core, uint64_t addr, uint64_t bytes) {
   if (kind == 1) return soon;
   const uint64_t most = uint64_t{1} << (2 + (draw >> 8) % 11);
   const uint64_t delay = (draw >> 16) % most;
-  const Region* region = FindRegion(addr);
-  return region != nullptr && region->rank != core.rank ? delay * kRemote : delay;
+  const Allocation* allocation = FindAllocation(addr);
+  return allocation != nullptr && allocation->rank != core.rank ? delay * kRemote : delay;
 }
 
 static void Announce(const Core& core, uint64_t addr, uint64_t bytes, Where where) {
-  WakeReaders(addr, addr + bytes);
-  CheckCounterWrite(core, addr, bytes, where);
+  TheModel().WakeReaders(addr, addr + bytes);
+  TheObserver().OnLanded(core, addr, bytes, where);
 }
 
 static void StoreLine(const Core& core, uint64_t line, const CacheEntry& entry, Where where) {
@@ -140,10 +139,10 @@ static void Add(Write write) {
 
 void WriteMemory(Core& core, pipe_t pipe, uint64_t addr, const uint8_t* data, uint64_t bytes,
                  Where where) {
-  CountSignal(core, addr, bytes);
+  TheObserver().OnWrite(core, addr, bytes);
   if (!weak) {
     AtomicStore(core.atomic, core.atomic_type, GlobalData(addr), data, bytes);
-    CheckCounterWrite(core, addr, bytes, where);
+    TheObserver().OnLanded(core, addr, bytes, where);
     return;
   }
   for (uint64_t at = 0; at < bytes;) {
@@ -196,8 +195,8 @@ void LandDrained(Core& core) {
 void LandOnRank(Core& core, pipe_t pipe) {
   LandSome(core, [&](const Write& write) {
     if (pipe != PIPE_ALL && write.pipe != pipe) return false;
-    const Region* region = FindRegion(write.addr);
-    return region != nullptr && region->rank == core.rank;
+    const Allocation* allocation = FindAllocation(write.addr);
+    return allocation != nullptr && allocation->rank == core.rank;
   });
 }
 

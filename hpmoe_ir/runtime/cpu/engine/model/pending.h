@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "model/engine.h"
+#include "model/core.h"
 
 namespace cpu_model {
 

@@ -1,20 +1,13 @@
 // Flags between pipes, flags between cores, barriers, signals of the symmetric memory.
 #include <cstring>
 
-#include "clocks/timing.h"
-#include "detectors/shadow.h"
-#include "model/engine.h"
+#include "model/model.h"
+#include "model/observer.h"
 #include "model/pending.h"
 
 namespace cpu_model {
 
 using AscendC::HardEvent;
-
-struct PipePair {
-  pipe_t from;
-  pipe_t to;
-  const char* name;
-};
 
 #define PAIR(FROM, TO) {PIPE_##FROM, PIPE_##TO, #FROM "_" #TO}
 // In the order of HardEvent.
@@ -29,6 +22,8 @@ static const PipePair kPairs[] = {
 };
 #undef PAIR
 static_assert(sizeof(kPairs) / sizeof(kPairs[0]) == static_cast<size_t>(HardEvent::MAX), "");
+
+const PipePair& PipesOf(HardEvent event) { return kPairs[static_cast<int>(event)]; }
 
 constexpr int kCrossFlags = 11;     // 11 to 14 belong to SyncAll
 constexpr uint32_t kCrossMax = 15;  // more pending increments hang the chip
@@ -74,13 +69,7 @@ static void CheckFlag(const char* api, const Core& core, HardEvent event, int32_
   }
 }
 
-static void TimedFlag(bool set, HardEvent event, int32_t id) {
-  const PipePair& pair = kPairs[static_cast<int>(event)];
-  timed::Flag(set, static_cast<int>(event), id, pair.from, pair.to);
-}
-
-void SetFlag(HardEvent event, int32_t id, Where where) {
-  if (timing) return TimedFlag(true, event, id);
+void Model::SetFlag(HardEvent event, int32_t id, Where where) {
   Core& core = Enter("SetFlag", PIPE_S, where, {}, true);
   CheckFlag("SetFlag", core, event, id, where);
   const int e = static_cast<int>(event);
@@ -92,11 +81,10 @@ void SetFlag(HardEvent event, int32_t id, Where where) {
   }
   core.flag[e][id] = true;
   core.flag_where[e][id] = where;
-  NoteSetFlag(core, e, id, kPairs[e].from);
+  TheObserver().OnSetFlag(core, e, id, kPairs[e].from);
 }
 
-void WaitFlag(HardEvent event, int32_t id, Where where) {
-  if (timing) return TimedFlag(false, event, id);
+void Model::WaitFlag(HardEvent event, int32_t id, Where where) {
   Core& core = Enter("WaitFlag", PIPE_S, where, {}, true);
   CheckFlag("WaitFlag", core, event, id, where);
   const int e = static_cast<int>(event);
@@ -106,11 +94,10 @@ void WaitFlag(HardEvent event, int32_t id, Where where) {
          where);
   }
   core.flag[e][id] = false;
-  NoteWaitFlag(core, e, id, kPairs[e].to);
+  TheObserver().OnWaitFlag(core, e, id, kPairs[e].to);
 }
 
-void Barrier(pipe_t pipe, Where where) {
-  if (timing) return timed::BarrierOf(pipe);
+void Model::Barrier(pipe_t pipe, Where where) {
   Core& core = Enter("PipeBarrier", PIPE_S, where, {}, true);
   if (!HasPipe(core, pipe)) {
     Fail("core-kind",
@@ -118,14 +105,13 @@ void Barrier(pipe_t pipe, Where where) {
                 core.aic ? "AIC" : "AIV"),
          where);
   }
-  NoteBarrier(core, pipe);
+  TheObserver().OnBarrier(core, pipe);
   DrainPipe(core, pipe);
 }
 
-void MemoryBarrier(AscendC::MemDsbT kind, Where where) {
-  if (timing) return timed::Drain();
+void Model::MemoryBarrier(AscendC::MemDsbT kind, Where where) {
   Core& core = Enter("DataSyncBarrier", PIPE_S, where, {}, true);
-  NoteDataSync(core, kind);
+  TheObserver().OnDataSync(core, kind);
   if (kind == AscendC::MemDsbT::DDR || kind == AscendC::MemDsbT::ALL) LandDrained(core);
 }
 
@@ -136,7 +122,7 @@ static void Raise(Core& core, uint16_t id, Where where) {
                 core.Name().c_str(), core.rank, kCrossMax),
          where);
   }
-  if (core.wait == WaitKind::kCrossCore && core.wait_id == id) Wake(core);
+  if (core.wait == WaitKind::kCrossCore && core.wait_id == id) TheModel().Wake(core);
 }
 
 static void CheckCrossId(const char* api, uint16_t id, Where where) {
@@ -150,17 +136,16 @@ static std::vector<Core*> Setters(Core& core, int mode) {
   Engine& engine = TheEngine();
   if (mode == 2 && core.aic) return {&core};
   if (mode != 0) {
-    return {&engine.CoreOf(core.rank, false, core.block * 2),
-            &engine.CoreOf(core.rank, false, core.block * 2 + 1)};
+    return {&engine.CoreOf(core.rank, false, core.group * 2),
+            &engine.CoreOf(core.rank, false, core.group * 2 + 1)};
   }
   std::vector<Core*> all;
-  const int count = core.aic ? engine.blocks : engine.blocks * 2;
+  const int count = core.aic ? engine.aics : engine.aics * 2;
   for (int i = 0; i < count; ++i) all.push_back(&engine.CoreOf(core.rank, core.aic, i));
   return all;
 }
 
-void CrossCoreSet(uint8_t mode, pipe_t pipe, uint16_t id, Where where) {
-  if (timing) timed::Meet(*TheEngine().current);
+void Model::CrossCoreSet(uint8_t mode, pipe_t pipe, uint16_t id, Where where) {
   Core& core = Enter("CrossCoreSetFlag", pipe, where, {});
   CheckCrossId("CrossCoreSetFlag", id, where);
   if (mode == 1 && core.aic) {
@@ -175,7 +160,7 @@ void CrossCoreSet(uint8_t mode, pipe_t pipe, uint16_t id, Where where) {
         Format("CrossCoreSetFlag(%u): more than %u sets wait for the partner cores", id, kCrossMax),
         where);
   }
-  NoteCrossSet(core, mode, pipe, id, where);
+  TheObserver().OnCrossSet(core, mode, pipe, id, where);
   for (const Core* setter : setters) {
     if (setter->cross_sets[mode][id] == 0) return;
   }
@@ -183,34 +168,32 @@ void CrossCoreSet(uint8_t mode, pipe_t pipe, uint16_t id, Where where) {
   Engine& engine = TheEngine();
   std::vector<Core*> receivers = setters;
   if (mode == 2 && core.aic) {
-    receivers = {&engine.CoreOf(core.rank, false, core.block * 2),
-                 &engine.CoreOf(core.rank, false, core.block * 2 + 1)};
+    receivers = {&engine.CoreOf(core.rank, false, core.group * 2),
+                 &engine.CoreOf(core.rank, false, core.group * 2 + 1)};
   } else if (mode == 2) {
-    receivers = {&engine.CoreOf(core.rank, true, core.block)};
+    receivers = {&engine.CoreOf(core.rank, true, core.group)};
   }
-  NoteCrossRaise(setters, receivers, mode, id);
+  TheObserver().OnCrossRaise(setters, receivers, mode, id);
   for (Core* receiver : receivers) Raise(*receiver, id, where);
 }
 
-void CrossCoreWait(uint16_t id, Where where) {
-  if (timing) timed::Meet(*TheEngine().current);
+void Model::CrossCoreWait(uint16_t id, Where where) {
   Core& core = Enter("CrossCoreWaitFlag", PIPE_S, where, {});
   CheckCrossId("CrossCoreWaitFlag", id, where);
   while (core.cross[id] == 0) {
     core.wait_id = id;
-    Block(core, WaitKind::kCrossCore);
+    Suspend(core, WaitKind::kCrossCore);
   }
   --core.cross[id];
-  NoteCrossWait(core, id);
+  TheObserver().OnCrossWait(core, id);
 }
 
-void SyncAll(bool vector_only, Where where) {
-  if (timing) timed::Meet(*TheEngine().current);
+void Model::SyncAll(bool vector_only, Where where) {
   Core& core = Enter("SyncAll", PIPE_S, where, {});
   if (vector_only && core.aic) {
     Fail("core-kind", "SyncAll<true>: joins the AIVs, this is an AIC", where);
   }
-  NoteBarrier(core, PIPE_ALL);  // the first thing that SyncAll does
+  TheObserver().OnBarrier(core, PIPE_ALL);  // the first thing that SyncAll does
   LandOnRank(core, PIPE_ALL);
   Engine& engine = TheEngine();
   core.wait_id = vector_only;
@@ -220,12 +203,12 @@ void SyncAll(bool vector_only, Where where) {
     if (other->rank != core.rank || (vector_only && other->aic)) continue;
     members.push_back(other.get());
     if (other->wait != WaitKind::kSyncAll || other->wait_id != core.wait_id) {
-      Block(core, WaitKind::kSyncAll);
+      Suspend(core, WaitKind::kSyncAll);
       return;
     }
   }
   core.wait = WaitKind::kNone;
-  NoteSyncAll(members);
+  TheObserver().OnSyncAll(members);
   for (Core* member : members) Wake(*member);
 }
 
@@ -265,11 +248,11 @@ void CheckRankEnd(int rank) {
   }
 }
 
-int32_t WaitSignal(uint64_t addr, int compare, int32_t value, Where where) {
+int32_t Model::WaitSignal(uint64_t addr, int compare, int32_t value, Where where) {
   Core& core =
       Enter("aclshmem_signal_wait_until", PIPE_S, where, {GlobalSpan({addr, 0}, false, 4)});
   while (true) {
-    if (timing) timed::Look(core);
+    BeforeSignalRead(core);
     int32_t seen = 0;
     std::memcpy(&seen, GlobalData(addr), 4);
     const bool met[] = {seen == value, seen != value, seen > value,
@@ -278,29 +261,19 @@ int32_t WaitSignal(uint64_t addr, int compare, int32_t value, Where where) {
       Unsupported("aclshmem_signal_wait_until with an unknown comparison", where);
     }
     if (met[compare]) {
-      NoteScalarRead(core, "aclshmem_signal_wait_until", addr, 4, nullptr, where);
+      TheObserver().OnScalarRead(core, "aclshmem_signal_wait_until", addr, 4, nullptr, where);
       return seen;
     }
-    if (timing) {
-      timed::AwaitWrite(core, addr);
-      continue;
-    }
-    core.wait_addr = addr;
-    core.wait_value = seen;
-    Block(core, WaitKind::kSignal);
+    AwaitSignal(core, addr, seen);
   }
 }
 
-void Signal(uint64_t addr, int32_t value, bool add, int rank, Where where) {
+void Model::Signal(uint64_t addr, int32_t value, bool add, int rank, Where where) {
   const uint64_t target = PeerAddress(addr, rank, where);
-  if (timing) {
-    const auto* data = reinterpret_cast<const uint8_t*>(&value);
-    return timed::SignalFrom(*TheEngine().current, target, data, 4, add, DType::kInt32);
-  }
   // The library stages the word here in UB.
   const LocalRef stage = {AscendC::TPosition::VECIN, 188 * 1024, 32};
   // The library waits for all pipes before and after.
-  NoteBarrier(*TheEngine().current, PIPE_ALL);
+  TheObserver().OnBarrier(*TheEngine().current, PIPE_ALL);
   TheEngine().current->detail.signal = true;
   Core& core = Enter("aclshmemx_signal_op", PIPE_MTE3, where,
                      {LocalSpan(stage, true, 32), GlobalSpan({target, 0}, true, 4)});
@@ -313,16 +286,16 @@ void Signal(uint64_t addr, int32_t value, bool add, int rank, Where where) {
   WriteMemory(core, PIPE_MTE3, target, LocalData(core, stage), 4, where);
   core.atomic = atomic;
   core.atomic_type = type;
-  NoteBarrier(core, PIPE_ALL);
+  TheObserver().OnBarrier(core, PIPE_ALL);
   DrainPipe(core, PIPE_ALL);
 }
 
 // All pipes and the whole data cache.
-void Quiet(Where where) {
+void Model::Quiet(Where where) {
   Core& core = *TheEngine().current;
-  NoteBarrier(core, PIPE_ALL);
+  TheObserver().OnBarrier(core, PIPE_ALL);
   CleanCache({0, 0}, true, where);
-  NoteDataSync(core, AscendC::MemDsbT::ALL);
+  TheObserver().OnDataSync(core, AscendC::MemDsbT::ALL);
   DrainPipe(core, PIPE_ALL);
   LandDrained(core);
 }

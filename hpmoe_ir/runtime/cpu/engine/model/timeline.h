@@ -1,4 +1,4 @@
-// What a timed run leaves: a record of each task, and totals of each rank.
+// Results of a run besides memory: a record of each task, and in a timed run totals of each rank.
 #ifndef CPU_MODEL_ENGINE_MODEL_TIMELINE_H_
 #define CPU_MODEL_ENGINE_MODEL_TIMELINE_H_
 
@@ -6,15 +6,17 @@
 #include <string>
 #include <vector>
 
-#include "clocks/fluid.h"
-
 namespace cpu_model {
 
-// One task; times in ns since the kernel's start. Of a run without clocks there is `turn` alone, in
-// API calls of all cores.
+// Resources that cores share.
+enum Resource : uint8_t { kLinkIn, kLinkOut, kL2, kHbm, kResources };
+constexpr int kPipeCount = 8;
+
+// One task; times in ns since the kernel's start. A functional run knows `turn` alone, in API calls
+// of all cores.
 struct TaskRecord {
   int32_t rank;
-  int32_t core;      // AICs of the rank, then AIVs
+  int32_t core;      // place in its rank: AICs, then AIVs
   uint32_t slot;     // as PrintTimeStamp was given it
   int32_t event;     // counter that was waited for longest; -1: none was short
   double turn;       // the core turned to the task

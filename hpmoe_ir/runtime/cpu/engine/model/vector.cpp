@@ -2,13 +2,12 @@
 #include <cmath>
 #include <cstring>
 
-#include "clocks/timing.h"
-#include "model/engine.h"
+#include "model/model.h"
 #include "model/numbers.h"
 
 namespace cpu_model {
 
-static uint32_t Width(DType type) {
+uint32_t WidthOf(DType type) {
   switch (type) {
     case DType::kInt8:
     case DType::kUint8:
@@ -26,6 +25,21 @@ static uint32_t Width(DType type) {
   }
 }
 
+const char* ApiName(BinaryOp op) {
+  static const char* const kNames[] = {"Add", "Sub", "Mul", "Div", "Max", "Min"};
+  return kNames[static_cast<int>(op)];
+}
+
+const char* ApiName(UnaryOp op) {
+  static const char* const kNames[] = {"Exp", "Ln", "Abs", "Sqrt", "Relu"};
+  return kNames[static_cast<int>(op)];
+}
+
+const char* ApiName(ScalarOp op) {
+  static const char* const kNames[] = {"Adds", "Muls", "Maxs", "Mins", "Axpy", "Duplicate"};
+  return kNames[static_cast<int>(op)];
+}
+
 static void CheckOverlap(const char* api, const Span& dst, const Span& src, Where where) {
   if (dst.begin == src.begin && dst.bytes == src.bytes) return;
   if (dst.begin < src.End() && src.begin < dst.End()) {
@@ -39,16 +53,15 @@ static void CheckOverlap(const char* api, const Span& dst, const Span& src, Wher
   }
 }
 
-static uint64_t Bytes(const char* api, DType type, int64_t count, Where where) {
+uint64_t VectorBytes(const char* api, DType type, int64_t count, Where where) {
   if (count < 0) {
     Fail("range", Format("%s: count %lld is negative", api, static_cast<long long>(count)), where);
   }
-  return static_cast<uint64_t>(count) * Width(type);
+  return static_cast<uint64_t>(count) * WidthOf(type);
 }
 
-static Core& EnterVector(const char* api, const Span& dst, const Span& a, const Span& b,
-                         Where where) {
-  Core& core = Enter(api, PIPE_V, where, {dst, a, b});
+static void CheckOperands(const char* api, const Span& dst, const Span& a, const Span& b,
+                          Where where) {
   for (const Span* span : {&dst, &a, &b}) {
     if (span->space != kUb) Fail("core-kind", Format("%s: operands are in UB", api), where);
     if (span->begin % 32 != 0) {
@@ -62,7 +75,6 @@ static Core& EnterVector(const char* api, const Span& dst, const Span& a, const 
     CheckOverlap(api, dst, a, where);
     CheckOverlap(api, dst, b, where);
   }
-  return core;
 }
 
 // Element access as the type an operation computes in: half in float.
@@ -169,14 +181,14 @@ static void ByType(DType type, F f) {
   }
 }
 
-void Binary(BinaryOp op, const LocalRef& dst, const LocalRef& a, const LocalRef& b, DType type,
-            int64_t count, Where where) {
-  static const char* const kNames[] = {"Add", "Sub", "Mul", "Div", "Max", "Min"};
-  const char* api = kNames[static_cast<int>(op)];
-  const uint64_t bytes = Bytes(api, type, count, where);
-  if (timing && !timed::Vector(type, bytes, count, op == BinaryOp::kDiv)) return;
-  Core& core = EnterVector(api, LocalSpan(dst, true, bytes), LocalSpan(a, false, bytes),
-                           LocalSpan(b, false, bytes), where);
+void Model::Binary(BinaryOp op, const LocalRef& dst, const LocalRef& a, const LocalRef& b,
+                   DType type, int64_t count, Where where) {
+  const char* api = ApiName(op);
+  const uint64_t bytes = VectorBytes(api, type, count, where);
+  const Span write = LocalSpan(dst, true, bytes);
+  const Span reads[] = {LocalSpan(a, false, bytes), LocalSpan(b, false, bytes)};
+  Core& core = Enter(api, PIPE_V, where, {write, reads[0], reads[1]});
+  CheckOperands(api, write, reads[0], reads[1], where);
   uint8_t* out = LocalData(core, dst);
   const uint8_t* left = LocalData(core, a);
   const uint8_t* right = LocalData(core, b);
@@ -198,15 +210,14 @@ static float ApplyUnary(UnaryOp op, float x) {
   }
 }
 
-void Unary(UnaryOp op, const LocalRef& dst, const LocalRef& src, DType type, int64_t count,
-           Where where) {
-  static const char* const kNames[] = {"Exp", "Ln", "Abs", "Sqrt", "Relu"};
-  const char* api = kNames[static_cast<int>(op)];
-  const uint64_t bytes = Bytes(api, type, count, where);
-  const bool slow = op == UnaryOp::kExp || op == UnaryOp::kLn || op == UnaryOp::kSqrt;
-  if (timing && !timed::Vector(type, bytes, count, slow)) return;
+void Model::Unary(UnaryOp op, const LocalRef& dst, const LocalRef& src, DType type, int64_t count,
+                  Where where) {
+  const char* api = ApiName(op);
+  const uint64_t bytes = VectorBytes(api, type, count, where);
   const Span read = LocalSpan(src, false, bytes);
-  Core& core = EnterVector(api, LocalSpan(dst, true, bytes), read, read, where);
+  const Span write = LocalSpan(dst, true, bytes);
+  Core& core = Enter(api, PIPE_V, where, {write, read, read});
+  CheckOperands(api, write, read, read, where);
   uint8_t* out = LocalData(core, dst);
   const uint8_t* in = LocalData(core, src);
   ByType(type, [&](auto e) {
@@ -218,7 +229,7 @@ void Unary(UnaryOp op, const LocalRef& dst, const LocalRef& src, DType type, int
 }
 
 static void FillElements(uint8_t* out, double scalar, DType type, int64_t count) {
-  const uint32_t width = Width(type);
+  const uint32_t width = WidthOf(type);
   uint32_t bits = static_cast<uint32_t>(static_cast<int64_t>(scalar));
   if (type == DType::kFloat) bits = FloatBits(static_cast<float>(scalar));
   if (type == DType::kHalf) bits = ToHalf(static_cast<float>(scalar));
@@ -226,15 +237,15 @@ static void FillElements(uint8_t* out, double scalar, DType type, int64_t count)
   for (int64_t i = 0; i < count; ++i) std::memcpy(out + i * width, &bits, width);
 }
 
-void Scalar(ScalarOp op, const LocalRef& dst, const LocalRef& src, double scalar, DType type,
-            int64_t count, Where where) {
-  static const char* const kNames[] = {"Adds", "Muls", "Maxs", "Mins", "Axpy", "Duplicate"};
-  const char* api = kNames[static_cast<int>(op)];
-  const uint64_t bytes = Bytes(api, type, count, where);
-  if (timing && !timed::Vector(type, bytes, count, false)) return;
+void Model::Scalar(ScalarOp op, const LocalRef& dst, const LocalRef& src, double scalar, DType type,
+                   int64_t count, Where where) {
+  const char* api = ApiName(op);
+  const uint64_t bytes = VectorBytes(api, type, count, where);
   Span read = LocalSpan(src, false, bytes);
   if (op == ScalarOp::kFill) read.bytes = 0;
-  Core& core = EnterVector(api, LocalSpan(dst, true, bytes), read, read, where);
+  const Span write = LocalSpan(dst, true, bytes);
+  Core& core = Enter(api, PIPE_V, where, {write, read, read});
+  CheckOperands(api, write, read, read, where);
   uint8_t* out = LocalData(core, dst);
   if (op == ScalarOp::kFill) return FillElements(out, scalar, type, count);
   const uint8_t* in = LocalData(core, src);

@@ -10,7 +10,6 @@
 #include <fstream>
 #include <sstream>
 
-#include "clocks/timing.h"
 #include "model/engine.h"
 
 namespace cpu_model {
@@ -45,32 +44,34 @@ static void ReadSpace(std::istream& in) {
   Die("job.txt: unknown memory " + name);
 }
 
-// What a timed run is told; false for another key.
-static bool ReadTiming(const std::string& key, std::istream& in) {
+// A line that only timed runs have; false for another key.
+static bool ReadTimed(Job& job, const std::string& key, std::istream& in) {
   if (key == "timing") {
-    timing = true;
+    job.timed.emplace();
+  } else if (!job.timed) {
+    return false;
   } else if (key == "clock") {
     std::string name;
     double value = 0;
     in >> name >> value;
-    if (!timing_job.rates.Set(name, value)) Die("job.txt: unknown number " + name);
+    if (!job.timed->rates.Set(name, value)) Die("job.txt: unknown number " + name);
   } else if (key == "stage") {
-    timing_job.stages.emplace_back();
-    in >> timing_job.stages.back();
+    job.timed->stages.emplace_back();
+    in >> job.timed->stages.back();
   } else if (key == "communicates") {
     int value = 0;
     in >> value;
-    timing_job.communicates.push_back(value != 0);
+    job.timed->communicates.push_back(value != 0);
   } else if (key == "mirror") {
-    timing_job.mirror = true;
+    job.timed->mirror = true;
   } else if (key == "mirrored") {
     uint64_t slot = 0;
     uint64_t number = 0;
     in >> slot >> number;
-    in >> timing_job.mirrored[slot * 256 + number];
+    in >> job.timed->mirrored[slot * 256 + number];
   } else if (key == "counters") {
-    in >> timing_job.counters >> timing_job.first_counter >> timing_job.counter_count >>
-        timing_job.counter_pitch;
+    in >> job.timed->counters >> job.timed->first_counter >> job.timed->counter_count >>
+        job.timed->counter_pitch;
   } else {
     return false;
   }
@@ -79,21 +80,21 @@ static bool ReadTiming(const std::string& key, std::istream& in) {
 
 static void ReadLine(Job& job, const std::string& key, std::istream& in) {
   Engine& engine = TheEngine();
-  if (ReadTiming(key, in)) {
+  if (ReadTimed(job, key, in)) {
   } else if (key == "seed") {
     in >> job.seed;
   } else if (key == "ranks") {
     in >> engine.ranks;
-  } else if (key == "blocks") {
-    in >> engine.blocks;
+  } else if (key == "aics") {
+    in >> engine.aics;
   } else if (key == "late") {
-    in >> engine.late_ranks.emplace_back();
+    in >> job.late_ranks.emplace_back();
   } else if (key == "steps") {
     in >> engine.limits.steps;
   } else if (key == "seconds") {
     in >> engine.limits.seconds;
   } else if (key == "checks") {
-    in >> engine.limits.checks;
+    in >> job.checks;
   } else if (key == "event_ids") {
     in >> engine.limits.event_ids;
   } else if (key == "space") {
@@ -103,7 +104,7 @@ static void ReadLine(Job& job, const std::string& key, std::istream& in) {
   } else if (key == "event_counters") {
     in >> job.counters.memory >> job.counters.launch >> job.counters.given_up;
   } else if (key == "event_counter") {
-    Counter counter;
+    EventCounter counter;
     size_t ranks = 0;
     in >> counter.event >> counter.index >> counter.offset >> counter.threshold;
     in >> counter.copies >> counter.copy >> ranks;

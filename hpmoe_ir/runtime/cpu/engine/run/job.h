@@ -3,10 +3,12 @@
 #define CPU_MODEL_ENGINE_RUN_JOB_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "detectors/counters.h"
+#include "clocks/timed_mode.h"
+#include "detectors/event_counters.h"
 
 namespace cpu_model {
 
@@ -58,8 +60,11 @@ struct Launch {
 
 struct Job {
   uint64_t seed = 0;
-  bool weak = false;  // memory
-  Counters counters;
+  std::vector<int> late_ranks;
+  bool weak = false;              // memory
+  bool checks = true;             // detectors of order
+  std::optional<TimedJob> timed;  // of a timed run
+  EventCounters counters;
   std::vector<Memory> memories;
   std::vector<Fill> fills;
   std::vector<Launch> launches;
@@ -68,7 +73,7 @@ struct Job {
 };
 
 // Reads DIRECTORY/job.txt and maps DIRECTORY/data.bin and results.bin. Sets the engine's limits,
-// ranks and blocks. Exits with status 2 and a message where the files are not as expected.
+// ranks and AICs. Exits with status 2 and a message where the files are not as expected.
 Job ReadJob(const std::string& directory);
 
 // Runs every launch of every rank.

@@ -4,10 +4,11 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "clocks/timing.h"
 #include "cpu_model/entry.h"
-#include "detectors/shadow.h"
+#include "detectors/order_detectors.h"
+#include "functional/functional_mode.h"
 #include "model/engine.h"
+#include "model/observer.h"
 #include "model/pending.h"
 #include "model/timeline.h"
 #include "run/job.h"
@@ -30,62 +31,61 @@ static std::vector<Stream> streams;
   std::exit(2);
 }
 
-static Region* Find(int rank, const std::string& name) {
-  for (Region& region : TheEngine().regions) {
-    if (region.rank == rank && region.name == name) return &region;
+static Allocation* Find(int rank, const std::string& name) {
+  for (Allocation& allocation : TheEngine().allocations) {
+    if (allocation.rank == rank && allocation.name == name) return &allocation;
   }
   return nullptr;
 }
 
-static void Load(Region& region, int64_t data) {
+static void Load(Allocation& allocation, int64_t data) {
   if (data == kNoData) {
-    if (timing) return;  // nobody looks, and most of it is never touched
-    FillPattern(GlobalData(region.begin), region.bytes);
+    TheModel().Initialise(GlobalData(allocation.begin), allocation.bytes);
   } else {
-    std::memcpy(GlobalData(region.begin), job->data + data, region.bytes);
+    std::memcpy(GlobalData(allocation.begin), job->data + data, allocation.bytes);
   }
-  ResetShadow(region, data != kNoData);
+  TheObserver().OnInitialise(allocation, data != kNoData);
 }
 
 // The same address again where the size is the same: stale cache lines must show.
 static void PlaceArray(int rank, const Array& array) {
-  Region* region = Find(rank, array.name);
+  Allocation* allocation = Find(rank, array.name);
   const bool writable = array.result != kNoData;
-  if (region != nullptr && region->bytes != array.bytes) {
-    DropShadow(*region);
-    auto& regions = TheEngine().regions;
-    regions.erase(regions.begin() + (region - regions.data()));
-    region = nullptr;
+  if (allocation != nullptr && allocation->bytes != array.bytes) {
+    TheObserver().OnFree(*allocation);
+    auto& allocations = TheEngine().allocations;
+    allocations.erase(allocations.begin() + (allocation - allocations.data()));
+    allocation = nullptr;
   }
-  if (region == nullptr) region = &AddRegion(array.name, rank, array.bytes, false, writable);
-  if (!writable) DropShadow(*region);
-  region->writable = writable;
-  Load(*region, array.data);
+  if (allocation == nullptr) allocation = &Allocate(array.name, rank, array.bytes, false, writable);
+  if (!writable) TheObserver().OnFree(*allocation);
+  allocation->writable = writable;
+  Load(*allocation, array.data);
 }
 
 static void KernelMain(void* argument) {
   Core& core = *static_cast<Core*>(argument);
   const Stream& stream = streams[core.rank];
   kEntry.call(stream.pointers.data(), stream.scalars.data());
-  if (timing) timed::End(core);
+  TheModel().EndKernel(core);
 }
 
 static void Bind(Stream& stream, const Launch& launch) {
   stream.pointers.clear();
   stream.scalars.clear();
   for (int i = 0; i < kEntry.pointer_count; ++i) {
-    const Region* region = Find(launch.rank, kEntry.pointers[i]);
-    if (region == nullptr) Die(std::string("no memory for argument '") + kEntry.pointers[i] + "'");
-    stream.pointers.push_back(GlobalData(region->begin));
+    const Allocation* allocation = Find(launch.rank, kEntry.pointers[i]);
+    if (allocation == nullptr)
+      Die(std::string("no memory for argument '") + kEntry.pointers[i] + "'");
+    stream.pointers.push_back(GlobalData(allocation->begin));
   }
   for (int i = 0; i < kEntry.scalar_count; ++i) {
     bool found = false;
     for (const ScalarValue& scalar : launch.scalars) {
       if (scalar.name != kEntry.scalars[i]) continue;
       stream.scalars.push_back(scalar.value);
-      if (scalar.name == job->counters.launch) {
-        CheckLaunchNumber(launch.rank, static_cast<int>(stream.next) + 1, scalar.value);
-      }
+      TheObserver().OnScalarArgument(launch.rank, static_cast<int>(stream.next) + 1, scalar.name,
+                                     scalar.value);
       found = true;
     }
     if (!found) Die(std::string("no value for argument '") + kEntry.scalars[i] + "'");
@@ -107,27 +107,27 @@ static void StartNext(int rank) {
   Stream& stream = streams[rank];
   if (stream.next == stream.launches.size()) return;
   const Launch& launch = *stream.launches[stream.next];
-  CheckCountersAtStart(rank, static_cast<int>(stream.next) + 1);
+  TheObserver().OnLaunch(rank, static_cast<int>(stream.next) + 1);
   for (const Memory& memory : job->memories) {
     if (memory.rank != rank || memory.symmetric || memory.data != kNoData) continue;
     Load(*Find(rank, memory.name), kNoData);
   }
   for (const Array& array : launch.arrays) PlaceArray(rank, array);
   Bind(stream, launch);
-  NoteLaunch(rank);
+  TheObserver().OnKernelStart(rank);
   for (const auto& core : TheEngine().cores) {
     if (core->rank != rank) continue;
     ResetCore(*core);
     core->fiber.Start(KernelMain, core.get());
-    MakeReady(*core);
+    TheModel().MakeReady(*core);
     ++stream.running;
   }
 }
 
 static void Store(int rank, const std::string& name, int64_t result) {
-  const Region* region = Find(rank, name);
-  if (region == nullptr) Die("no memory '" + name + "' to read back");
-  std::memcpy(job->results + result, GlobalData(region->begin), region->bytes);
+  const Allocation* allocation = Find(rank, name);
+  if (allocation == nullptr) Die("no memory '" + name + "' to read back");
+  std::memcpy(job->results + result, GlobalData(allocation->begin), allocation->bytes);
 }
 
 static void Finished(Core& core) {
@@ -149,15 +149,15 @@ static void Finished(Core& core) {
 
 static void MakeCores() {
   Engine& engine = TheEngine();
-  const int ranks = timing_job.mirror ? 1 : engine.ranks;
-  for (int rank = 0; rank < ranks; ++rank) {
-    for (int i = 0; i < engine.blocks * 3; ++i) {
+  for (int rank = 0; rank < TheModel().RanksThatRun(); ++rank) {
+    for (int i = 0; i < engine.CoresOfRank(); ++i) {
       auto core = std::make_unique<Core>();
       core->number = static_cast<int>(engine.cores.size());
       core->rank = rank;
-      core->aic = i < engine.blocks;
-      core->index = core->aic ? i : i - engine.blocks;
-      core->block = core->aic ? i : core->index / 2;
+      core->place = i;
+      core->aic = i < engine.aics;
+      core->index = core->aic ? i : i - engine.aics;
+      core->group = core->aic ? i : core->index / 2;
       core->sub = core->aic ? 0 : core->index % 2;
       engine.cores.push_back(std::move(core));
     }
@@ -175,51 +175,43 @@ static uint64_t BytesOfRank() {
   return *std::max_element(bytes.begin(), bytes.end());
 }
 
+static std::unique_ptr<Model> MakeMode(const Job& the_job) {
+  if (the_job.timed) return std::make_unique<TimedMode>(*the_job.timed);
+  return std::make_unique<FunctionalMode>(the_job.seed, the_job.late_ranks);
+}
+
+// Detectors belong to functional runs.
+static std::unique_ptr<Observer> MakeObserver(const Job& the_job) {
+  if (the_job.timed) return std::make_unique<Observer>();
+  if (the_job.checks) return std::make_unique<OrderDetectors>(the_job.counters);
+  return std::make_unique<EventCounterDetector>(the_job.counters);
+}
+
 void RunJob(const Job& the_job) {
   job = &the_job;
   Engine& engine = TheEngine();
+  const std::unique_ptr<Model> mode = MakeMode(*job);
+  SetModel(mode.get());
   MakeCores();
-  if (engine.limits.checks) {
-    StartOrder();
-    StartShadow();
-  }
-  SeedScheduler(job->seed);
-  if (timing) timed::Start(BytesOfRank());
+  const std::unique_ptr<Observer> observer = MakeObserver(*job);
+  SetObserver(observer.get());
+  mode->Start(BytesOfRank());
   SetMemoryModel(job->weak, job->seed);
   for (const Memory& memory : job->memories) {
     const bool writable = memory.symmetric || memory.data == kNoData;
-    Load(AddRegion(memory.name, memory.rank, memory.bytes, memory.symmetric, writable),
-         memory.data);
+    Load(Allocate(memory.name, memory.rank, memory.bytes, memory.symmetric, writable), memory.data);
   }
   for (const Fill& fill : job->fills) {
-    const Region* region = Find(fill.rank, fill.name);
-    if (region == nullptr) Die("no memory '" + fill.name + "' to fill");
-    std::memcpy(GlobalData(region->begin + fill.offset), job->data + fill.data, fill.bytes);
+    const Allocation* allocation = Find(fill.rank, fill.name);
+    if (allocation == nullptr) Die("no memory '" + fill.name + "' to fill");
+    std::memcpy(GlobalData(allocation->begin + fill.offset), job->data + fill.data, fill.bytes);
   }
-  DeclareCounters(job->counters);
+  observer->OnStart();
   streams.resize(engine.ranks);
   for (const Launch& launch : job->launches) streams[launch.rank].launches.push_back(&launch);
   for (int rank = 0; rank < engine.ranks; ++rank) StartNext(rank);
-  if (timing) {
-    timed::Run(Finished);
-    return;
-  }
-  RunCores(Finished);
-  CheckCountersAtEnd(static_cast<int>(job->launches.size()) / engine.ranks);
+  mode->Run(Finished);
+  observer->OnEnd(static_cast<int>(job->launches.size()) / engine.ranks);
 }
 
 }  // namespace cpu_model
-
-int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: %s JOB_DIRECTORY\n", argv[0]);
-    return 2;
-  }
-  const std::string directory = argv[1];
-  cpu_model::SetReportPath(directory + "/fault.json");
-  const cpu_model::Job job = cpu_model::ReadJob(directory);
-  cpu_model::InstallSignalHandlers(cpu_model::TheEngine().limits.seconds);
-  cpu_model::RunJob(job);
-  cpu_model::WriteTimeline(directory + "/timeline.bin");
-  return 0;
-}

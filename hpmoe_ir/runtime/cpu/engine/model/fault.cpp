@@ -1,4 +1,5 @@
-// Fault reports: one JSON object in the job's directory, then the process ends.
+#include "model/fault.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/time.h>
@@ -9,7 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "detectors/shadow.h"
+#include "model/engine.h"
 
 namespace cpu_model {
 
@@ -27,7 +28,7 @@ std::string Format(const char* format, ...) {
   return buffer;
 }
 
-static std::string Quote(const std::string& text) {
+std::string QuoteJson(const std::string& text) {
   std::string out = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -40,20 +41,20 @@ static std::string Quote(const std::string& text) {
   return out + "\"";
 }
 
-static std::string Location(Where where) {
+std::string Location(Where where) {
   return where.line == 0 ? "" : Format("%s:%d", where.file, where.line);
 }
 
 [[noreturn]] static void Write(const char* kind, const std::string& message, Where where,
                                const Core* core, const std::string& waiting,
-                               const std::string& more = "") {
-  std::string text = "{\"kind\": " + Quote(kind) + ", \"message\": " + Quote(message) +
-                     ", \"location\": " + Quote(Location(where));
+                               const std::string& members = "") {
+  std::string text = "{\"kind\": " + QuoteJson(kind) + ", \"message\": " + QuoteJson(message) +
+                     ", \"location\": " + QuoteJson(Location(where));
   if (core != nullptr) {
     text += Format(", \"rank\": %d, \"core\": %s, \"marker\": %lld", core->rank,
-                   Quote(core->Name()).c_str(), static_cast<long long>(core->marker));
+                   QuoteJson(core->Name()).c_str(), static_cast<long long>(core->marker));
   }
-  text += more + ", \"waiting\": [" + waiting + "]}\n";
+  text += members + ", \"waiting\": [" + waiting + "]}\n";
   const int file = open(report_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   if (file < 0 || write(file, text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
     _exit(2);
@@ -61,53 +62,37 @@ static std::string Location(Where where) {
   _exit(kFaultStatus);
 }
 
-void FailAt(const char* kind, const std::string& message, Where where, const Core* core) {
-  Write(kind, message, where, core, "");
+void FailAt(const char* kind, const std::string& message, Where where, const Core* core,
+            const std::string& members) {
+  Write(kind, message, where, core, "", members);
 }
 
 void Fail(const char* kind, const std::string& message, Where where) {
   FailAt(kind, message, where, TheEngine().current);
 }
 
-void FailConflict(const char* kind, const std::string& message, const Conflict& at) {
-  const std::string memory =
-      Format(", \"memory\": {\"region\": %s, \"rank\": %d, \"begin\": %llu, \"end\": %llu}",
-             Quote(at.region == nullptr ? SpaceName(at.space) : at.region->name).c_str(),
-             at.region == nullptr ? at.now->core->rank : at.region->rank,
-             static_cast<unsigned long long>(at.begin), static_cast<unsigned long long>(at.end));
-  std::string party;
-  if (at.before != nullptr) {
-    const Op& other = *at.before;
-    party = Format(", \"other\": {\"rank\": %d, \"core\": %s, \"marker\": %lld, ", other.core->rank,
-                   Quote(other.core->Name()).c_str(), static_cast<long long>(other.marker)) +
-            Format("\"location\": %s, \"api\": %s}", Quote(Location(other.where)).c_str(),
-                   Quote(other.api).c_str());
-  }
-  Write(kind, message, at.now->where, at.now->core, "", memory + party);
-}
-
-static std::string WaitingEntry(const Core& core, const std::string& region, long long offset,
+static std::string WaitingEntry(const Core& core, const std::string& allocation, long long offset,
                                 long long seen, long long memory, const std::string& reason) {
   return Format("{\"rank\": %d, \"core\": %s, \"marker\": %lld, \"region\": %s, \"offset\": %lld, ",
-                core.rank, Quote(core.Name()).c_str(), static_cast<long long>(core.marker),
-                Quote(region).c_str(), offset) +
+                core.rank, QuoteJson(core.Name()).c_str(), static_cast<long long>(core.marker),
+                QuoteJson(allocation).c_str(), offset) +
          Format("\"value\": %lld, \"memory\": %lld, \"reason\": %s, \"location\": %s}", seen,
-                memory, Quote(reason).c_str(), Quote(Location(core.where)).c_str());
+                memory, QuoteJson(reason).c_str(), QuoteJson(Location(core.where)).c_str());
 }
 
 static std::string WaitingAt(const Core& core, uint64_t addr, long long seen, bool longer,
                              const char* reason) {
   int32_t now = 0;
   std::memcpy(&now, GlobalData(addr), 4);
-  const Region* found = FindRegion(addr);
-  std::string region;
+  const Allocation* found = FindAllocation(addr);
+  std::string allocation;
   long long offset = 0;
   if (found != nullptr) {
-    region = found->name;
+    allocation = found->name;
     offset = static_cast<long long>(addr - found->begin);
-    if (found->rank != core.rank) region += Format(" of rank %d", found->rank);
+    if (found->rank != core.rank) allocation += Format(" of rank %d", found->rank);
   }
-  return WaitingEntry(core, region, offset, longer ? now : seen, now, reason);
+  return WaitingEntry(core, allocation, offset, longer ? now : seen, now, reason);
 }
 
 static std::string Waiting(const Core& core) {
