@@ -46,8 +46,8 @@ static double Solve(const double* demand, double capacity) {
   return kFactor[i - 1] + (1 / capacity - low) / (high - low) * (kFactor[i] - kFactor[i - 1]);
 }
 
-// What the running ask of a resource of each rank at some of kFactors. Beyond the first one it is
-// left out for ranks where the first fits.
+// Adds up the demand of the running segments for a resource of each rank, at kFactors first to
+// end - 1. Factors beyond the first are left out for ranks whose demand at the first one fits.
 void Fluid::AddDemand(Resource resource, int first, int end) {
   for (const User& user : users_[resource]) {
     const ResourceUse& use = *user.use;

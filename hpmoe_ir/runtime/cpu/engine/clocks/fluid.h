@@ -1,4 +1,4 @@
-// Sharing of bandwidth: how fast each running piece of segment goes on.
+// Sharing of bandwidth: how fast each running segment advances.
 #ifndef CPU_MODEL_ENGINE_CLOCKS_FLUID_H_
 #define CPU_MODEL_ENGINE_CLOCKS_FLUID_H_
 
@@ -11,37 +11,37 @@
 
 namespace cpu_model {
 
-// Bytes that a piece of segment moves through a resource of a rank.
+// Bytes that a segment moves through a resource of a rank.
 struct ResourceUse {
   int rank;
   Resource resource;
   double bytes;
-  double share;  // of its transfers that are slowed down with the resource
+  double share;  // fraction of its transfers that the resource slows down
 };
 
-// What one core does between two meetings with others.
+// The operations of one core between two synchronisation points.
 struct Segment {
   const Profile* profile = nullptr;
-  int core = 0;         // whose it is
-  bool queued = false;  // its end is among the events to come
-  size_t at = 0;        // place among the running
+  int core = 0;         // in Engine::cores
+  bool queued = false;  // the event of its end is queued
+  size_t at = 0;        // in Fluid::running()
   std::vector<ResourceUse> uses;
   double since = 0;   // ns
-  double left = 0;    // part of the segment that is left at `since`
+  double left = 0;    // fraction that is left at `since`
   double factor = 1;  // slow-down of its transfers
   double End() const { return since + left * profile->At(factor); }
 };
 
 // Fair share: all users of a resource are slowed down by one factor, the smallest at which their
 // bytes a second fit. Links come first, then L2, then memory; a user that one resource slows down
-// asks less of the next.
+// demands less of the next.
 class Fluid {
  public:
   Fluid(int ranks, const Rates& rates);
 
   void Start(Segment* segment, double now);
   void Finish(Segment* segment);
-  // Works out all factors again, at time `now`, where users have come or gone.
+  // Computes all factors again, at time `now`, after segments have started or finished.
   void Share(double now);
   bool changed() const { return changed_; }
   const std::vector<Segment*>& running() const { return running_; }
@@ -49,7 +49,7 @@ class Fluid {
  private:
   struct User {
     const ResourceUse* use;
-    size_t at;  // place among the running
+    size_t at;  // in running_
   };
 
   void AddDemand(Resource resource, int first, int end);

@@ -5,7 +5,7 @@
 
 namespace cpu_model {
 
-constexpr uint64_t kAhead = 8;  // rows that are fetched before their lines leave
+constexpr uint64_t kAhead = 8;  // rows of look-ahead of the host's prefetch
 
 L2::L2(uint64_t bytes, uint64_t line, uint64_t span)
     : line_(line), left_(std::max<uint64_t>(bytes / line, 1)), records_(1) {
@@ -27,13 +27,13 @@ uint64_t L2::LastLine(const Rows& rows, uint64_t row) const {
 uint64_t L2::Touch(const Rows& rows, bool write) {
   uint64_t moved = 0;
   if (rows.count > 1 && rows.pitch < rows.bytes) {
-    // Rows that overlap: a line counts with the last of its rows.
+    // Rows that overlap: the last row of a line determines its age.
     for (uint64_t row = 0; row < rows.count; ++row) {
       moved += Touch({rows.begin + row * rows.pitch, rows.bytes, rows.bytes, 1}, write);
     }
     return moved;
   }
-  // Where lines of a touch have left, the first one has.
+  // Lines of a touch are evicted in order: where any is gone, the first one is.
   const uint32_t before = last_[FirstLine(rows, 0)] >> 1;
   if (before != 0 && IsWhole(records_[before], rows, write)) {
     Unlink(before);
@@ -83,7 +83,7 @@ uint64_t L2::TouchPart(uint32_t record, uint64_t first, uint64_t last, bool writ
   return moved;
 }
 
-// Bytes that are written back for the oldest lines, which leave.
+// Evicts the oldest lines. Returns the bytes that are written back.
 uint64_t L2::Evict(uint64_t lines) {
   uint64_t moved = 0;
   while (lines > 0) {

@@ -21,23 +21,25 @@ struct Rows {
   }
 };
 
-// Of all lines that it holds, the one that was used longest ago leaves. A touch uses its lines row
-// by row, in the order of their addresses, kL2Lines at a time before lines have to leave.
+// Least recently used: of all lines that it holds, the one that was used longest ago is evicted. A
+// touch uses its lines row by row, in the order of their addresses, kL2Lines at a time before lines
+// are evicted.
 //
-// A line knows its last touch, and a touch how many lines know it. So a touch of the same rows as
-// an earlier one whose lines are all there, and were not used since, only has to become the newest.
+// Each line refers to its last touch, and a touch counts its lines. So a touch of the same rows as
+// an earlier one whose lines are all present, and were not used since, only has to become the
+// newest.
 class L2 {
  public:
-  static constexpr uint64_t kL2Lines = 32;  // between two multiples of so many
+  static constexpr uint64_t kL2Lines = 32;  // aligned groups of lines
 
   // A cache of `bytes` with lines of `line` bytes, for addresses below `span`.
   L2(uint64_t bytes, uint64_t line, uint64_t span);
 
   // Bytes that go to or come from memory beyond the cache when the rows are read or written: lines
-  // that are read and are not there, and written lines that have to leave. A line that is written
-  // is not read before.
+  // that are read and not present, and dirty lines that are evicted. A line that is written is not
+  // read first.
   uint64_t Touch(const Rows& rows, bool write);
-  // A touch that begins here will come: only makes it faster.
+  // A touch that begins here follows soon. Changes speed only.
   void Prefetch(uint64_t begin) const { __builtin_prefetch(&last_[begin / line_], 1); }
 
  private:
@@ -45,10 +47,10 @@ class L2 {
     Rows rows;
     bool written;
     uint32_t lines;  // for which it is the last touch
-    uint32_t whole;  // the same when it ended
+    uint32_t whole;  // `lines` at the end of the touch
     uint32_t older;  // records in the order of their touches
     uint32_t newer;
-    // Lines before `next` of `row` have left or were used again.
+    // Lines before `next` of `row` were evicted or used again.
     uint64_t row;
     uint64_t next;
   };
@@ -67,8 +69,8 @@ class L2 {
   uint64_t LastLine(const Rows& rows, uint64_t row) const;
 
   uint64_t line_;
-  uint64_t left_;                     // lines that still fit
-  std::vector<TouchRecord> records_;  // the first is between the newest and the oldest
+  uint64_t left_;                     // free lines
+  std::vector<TouchRecord> records_;  // a ring; the first closes it
   std::vector<uint32_t> unused_;      // of records_
   // Of each line 0, or twice the record of its last touch, plus 1 where it was written. Zeroed
   // pages take no memory until they are used.

@@ -1,4 +1,3 @@
-// The pipes of one core on a list of operations.
 #include "clocks/profile.h"
 
 #include <algorithm>
@@ -16,10 +15,10 @@ namespace {
 
 constexpr int kFix = PipeNumber(PIPE_FIX);
 
-// Times are cycles since the start.
-class Core {
+// The pipes of one core on a list of operations. Times are cycles since the start.
+class PipeSimulator {
  public:
-  Core(const Rates& rates, double factor)
+  PipeSimulator(const Rates& rates, double factor)
       : rates_(rates),
         factor_(factor),
         depth_(std::min(kMaxDepth, static_cast<int>(rates.matrix_queue_depth))) {}
@@ -131,7 +130,7 @@ class Core {
   int depth_;
   double scalar_ = 0;
   double free_[kPipeCount] = {};  // when a pipe can begin its next operation
-  double done_[kPipeCount] = {};  // when all that a pipe was given is finished
+  double done_[kPipeCount] = {};  // when all operations of a pipe have ended
   double busy_[kPipeCount] = {};
   double flag_[kFlags] = {};  // when it was set; a flag set before the list counts as set
   double starts_[kPipeCount][kMaxDepth] = {};
@@ -146,11 +145,11 @@ Profile MakeProfile(const std::vector<Step>& steps, const Rates& rates) {
   Profile profile;
   profile.count = steps.size();
   for (int i = 0; i < kFactors; ++i) {
-    Core core(rates, kFactor[i]);
-    for (const Step& op : steps) core.Run(op);
-    profile.ns[i] = rates.Ns(core.End());
+    PipeSimulator pipes(rates, kFactor[i]);
+    for (const Step& op : steps) pipes.Run(op);
+    profile.ns[i] = rates.Ns(pipes.End());
     if (i != 0) continue;
-    for (int pipe = 0; pipe < kPipeCount; ++pipe) profile.busy[pipe] = rates.Ns(core.busy(pipe));
+    for (int pipe = 0; pipe < kPipeCount; ++pipe) profile.busy[pipe] = rates.Ns(pipes.busy(pipe));
   }
   return profile;
 }

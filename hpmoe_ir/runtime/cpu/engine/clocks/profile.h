@@ -1,5 +1,4 @@
-// What a core does between two points at which it meets others: a list of operations, and how
-// long a list takes.
+// A core's operations between two synchronisation points, and how long they take.
 #ifndef CPU_MODEL_ENGINE_CLOCKS_PROFILE_H_
 #define CPU_MODEL_ENGINE_CLOCKS_PROFILE_H_
 
@@ -50,7 +49,8 @@ class Step {
   uint64_t size_;
 };
 
-// Factors by which shared memory and links are slower than a core alone finds them.
+// Factors by which transfers are slower than those of a core that shares memory and links with
+// none.
 constexpr int kFactors = 6;
 constexpr double kFactor[kFactors] = {1, 1.5, 2, 4, 8, 32};
 constexpr int kAllPipes = PIPE_ALL;

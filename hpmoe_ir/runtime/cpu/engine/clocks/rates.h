@@ -1,4 +1,4 @@
-// Numbers of the machine that durations follow from, in cycles of a core, bytes and nanoseconds.
+// Parameters of the machine that determine durations, in cycles of a core, bytes and nanoseconds.
 #ifndef CPU_MODEL_ENGINE_CLOCKS_RATES_H_
 #define CPU_MODEL_ENGINE_CLOCKS_RATES_H_
 
@@ -52,9 +52,9 @@ struct Rates {
   CPU_MODEL_RATES(FIELD)
 #undef FIELD
 
-  // False where there is no number of that name, "section.key".
+  // False where there is no parameter of that name, "section.key".
   bool Set(const std::string& name, double value);
-  // The first number that was not set; empty if all were.
+  // The first parameter that was not set; empty if all were.
   std::string Missing() const;
 
   double Ns(double cycles) const { return cycles * 1e9 / clock_frequency; }

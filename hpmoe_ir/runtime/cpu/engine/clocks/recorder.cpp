@@ -7,7 +7,7 @@
 
 namespace cpu_model {
 
-constexpr size_t kAhead = 8;  // pieces of which L2 is told before they are used
+constexpr size_t kAhead = 8;  // pieces of look-ahead of the host's prefetch
 
 void Recorder::Start(int ranks, bool mirror, const Rates& rates) {
   mirror_ = mirror;
@@ -48,8 +48,7 @@ void Recorder::ForgetEqualPieces() {
   pieces_.erase(std::unique(pieces_.begin(), pieces_.end()), pieces_.end());
 }
 
-// Makes one piece of equal ones and of those that lie beside each other, and one row of rows
-// without gaps.
+// Merges equal pieces, adjacent pieces, and the rows of a piece without gaps.
 void Recorder::JoinPieces() {
   ForgetEqualPieces();
   size_t count = 0;

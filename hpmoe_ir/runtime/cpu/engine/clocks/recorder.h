@@ -1,4 +1,4 @@
-// The operations of the core that is running, since it last met others.
+// The operations of the running core since its last synchronisation point.
 #ifndef CPU_MODEL_ENGINE_CLOCKS_RECORDER_H_
 #define CPU_MODEL_ENGINE_CLOCKS_RECORDER_H_
 
@@ -14,13 +14,13 @@ namespace cpu_model {
 
 class Recorder {
  public:
-  // mirror: what goes to another rank also comes from one, so it counts for the own.
+  // mirror: a rank receives what it sends, so traffic to a peer is charged to the rank itself.
   void Start(int ranks, bool mirror, const Rates& rates);
 
-  void Scalar(double cycles) { scalar_ += cycles; }
+  void AddScalar(double cycles) { scalar_ += cycles; }
   double scalar() const { return scalar_; }
   bool empty() const { return steps_.empty(); }
-  // Whether anything but flags and barriers is there, and the scalar cycles before it.
+  // Whether anything but flags and barriers was recorded, and the scalar cycles before that.
   bool works() const { return works_; }
   double lead() const { return lead_; }
 
@@ -89,7 +89,7 @@ class Recorder {
     int rank;
     double read, written, memory;
   };
-  // Pieces of a stretch that are kept before equal ones are sought.
+  // Pieces between two synchronisation points after which equal ones are merged.
   static constexpr size_t kPieces = size_t{1} << 16;
 
   Moved& MovedOf(int rank);

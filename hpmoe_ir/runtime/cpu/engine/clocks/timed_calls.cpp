@@ -60,7 +60,7 @@ void TimedMode::AwaitChange(Core& core, uint64_t addr) {
 void TimedMode::BeforeSignalRead(Core& core) {
   Synchronise(core);
   ClockOf(core).last_read = now_;
-  recorder_.Scalar(rates().Cycles(rates().latency_poll * 1e9));
+  recorder_.AddScalar(rates().Cycles(rates().latency_poll * 1e9));
 }
 
 void TimedMode::AwaitSignal(Core& core, uint64_t addr, int32_t) {
@@ -76,7 +76,7 @@ uint64_t TimedMode::ReadGlobal(const GlobalRef& tensor, uint64_t offset, uint32_
   CoreClock& clock = ClockOf(core);
   uint64_t& line = clock.lines[addr / 64 % kCacheLines];
   if (line == addr / 64) {
-    recorder_.Scalar(rates().scalar_cached_access);
+    recorder_.AddScalar(rates().scalar_cached_access);
     return Peek(addr, bytes);
   }
   line = addr / 64;
@@ -86,7 +86,7 @@ uint64_t TimedMode::ReadGlobal(const GlobalRef& tensor, uint64_t offset, uint32_
     Fail("address", Format("GetValue: %s", DescribeAddress(addr).c_str()), where);
   }
   if (!allocation->writable) {
-    recorder_.Scalar(latency);
+    recorder_.AddScalar(latency);
     return Peek(addr, bytes);
   }
   Synchronise(core);
@@ -105,7 +105,7 @@ uint64_t TimedMode::ReadGlobal(const GlobalRef& tensor, uint64_t offset, uint32_
       clock.task.ready = now_ + rates().latency_poll * 1e9;
     }
   }
-  recorder_.Scalar(latency);
+  recorder_.AddScalar(latency);
   return value;
 }
 
@@ -118,7 +118,7 @@ void TimedMode::WriteGlobal(const GlobalRef& tensor, uint64_t offset, uint32_t b
   if (allocation != nullptr && allocation->symmetric) Synchronise(core);
   std::memcpy(GlobalData(addr), &value, bytes);
   WakeReaders(addr, addr + bytes);
-  recorder_.Scalar(rates().scalar_cached_access);
+  recorder_.AddScalar(rates().scalar_cached_access);
 }
 
 void TimedMode::CleanCache(const GlobalRef& tensor, bool whole_cache, Where) {
@@ -133,7 +133,7 @@ void TimedMode::CleanCache(const GlobalRef& tensor, bool whole_cache, Where) {
 }
 
 uint64_t TimedMode::ReadLocal(const LocalRef& tensor, uint64_t offset, uint32_t bytes, Where) {
-  recorder_.Scalar(rates().scalar_local_access);
+  recorder_.AddScalar(rates().scalar_local_access);
   uint64_t value = 0;
   std::memcpy(&value, LocalData(Current(), tensor) + offset, bytes);
   return value;
@@ -142,7 +142,7 @@ uint64_t TimedMode::ReadLocal(const LocalRef& tensor, uint64_t offset, uint32_t 
 void TimedMode::WriteLocal(const LocalRef& tensor, uint64_t offset, uint32_t bytes, uint64_t value,
                            Where) {
   Core& core = Current();
-  recorder_.Scalar(rates().scalar_local_access);
+  recorder_.AddScalar(rates().scalar_local_access);
   ++core.effects;
   std::memcpy(LocalData(core, tensor) + offset, &value, bytes);
 }
@@ -159,7 +159,7 @@ Core& TimedMode::Enter(const char* api, pipe_t pipe, Where where, std::initializ
   return core;
 }
 
-void TimedMode::RecordScalarCall() { recorder_.Scalar(rates().scalar_call); }
+void TimedMode::RecordScalarCall() { recorder_.AddScalar(rates().scalar_call); }
 
 uint64_t TimedMode::Traffic(uint64_t addr, const Blocks& blocks, uint64_t pitch, bool write) {
   if (blocks.count == 0 || blocks.bytes == 0) return 0;
@@ -370,8 +370,8 @@ void TimedMode::SyncAll(bool vector_only, Where where) {
 
 int64_t TimedMode::Cycle(Where) {
   if (!recorder_.empty()) Synchronise(Current());
-  // A loop that waits for the counter goes on tick by tick.
-  recorder_.Scalar(rates().clock_frequency / rates().clock_system_counter);
+  // A loop that waits for the system counter advances tick by tick.
+  recorder_.AddScalar(rates().clock_frequency / rates().clock_system_counter);
   const double ns = now_ + rates().Ns(recorder_.scalar());
   return static_cast<int64_t>(ns * rates().clock_system_counter / 1e9);
 }

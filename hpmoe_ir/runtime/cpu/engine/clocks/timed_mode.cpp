@@ -69,9 +69,9 @@ void TimedMode::WakeReaders(uint64_t begin, uint64_t end) {
         ++i;
         continue;
       }
-      const double looks = std::ceil((now_ - clock.last_read) / clock.period);
+      const double reads = std::ceil((now_ - clock.last_read) / clock.period);
       cores[i]->wait = WaitKind::kNone;
-      ResumeAt(*cores[i], clock.last_read + std::max(looks, 1.0) * clock.period);
+      ResumeAt(*cores[i], clock.last_read + std::max(reads, 1.0) * clock.period);
       cores.erase(cores.begin() + static_cast<std::ptrdiff_t>(i));
     }
     if (cores.empty()) watchers_.erase(found);

@@ -41,7 +41,7 @@ class TimedMode : public Model {
 
   void Start(uint64_t bytes_of_rank) override;
   uint64_t Place(const std::string& name, int rank, uint64_t bytes) override;
-  void Initialise(void*, uint64_t) override {}  // only integers are read, and those are written
+  void Initialise(void*, uint64_t) override {}  // memory is 0; most of it is never touched
   int RanksThatRun() const override;
   void MakeReady(Core& core) override;
   void Suspend(Core& core, WaitKind wait) override;
@@ -98,7 +98,8 @@ class TimedMode : public Model {
   // Refuses a call whose duration was not recorded.
   Core& Enter(const char* api, pipe_t pipe, Where where, std::initializer_list<Span> spans,
               bool passive) override;
-  void NotePoll(Core&, uint64_t, uint64_t, uint32_t, uint64_t, Where) override {}  // CopyIn has
+  void NotePoll(Core&, uint64_t, uint64_t, uint32_t, uint64_t, Where) override {
+  }  // see AwaitChange
   void BeforeSignalRead(Core& core) override;
   void AwaitSignal(Core& core, uint64_t addr, int32_t seen) override;
 
@@ -114,7 +115,7 @@ class TimedMode : public Model {
     bool signalled = false;
     uint32_t signals = 0;              // that the task has sent
     double waited = 0;                 // longest wait of the task for a counter
-    double last_read = 0;              // of memory that is polled
+    double last_read = 0;              // of polled memory
     double period = 0;                 // of the polling loop
     uint64_t watched = 0;              // address that the core waits for
     int stage = 0;                     // that the core is in, or waits for
@@ -158,7 +159,7 @@ class TimedMode : public Model {
   void SendSignal(const SignalWrite& signal, double time);
   void Deliver(int32_t at);
   void Resume(Core& core, void (*finished)(Core&));
-  // Nothing is queued: code that only looked like a poll continues. False where there is none.
+  // No event is queued: cores that were taken for pollers continue. False where there is none.
   bool Probe();
   // Suspends the core until all that it has recorded has ended. Before anything that other cores
   // see, or that waits for them.
@@ -175,7 +176,9 @@ class TimedMode : public Model {
   bool RecordVector(DType type, uint64_t bytes, int64_t elements, bool slow);
   uint64_t Traffic(uint64_t addr, const Blocks& blocks, uint64_t pitch, bool write);
   bool IsRemote(const Core& core, uint64_t addr) const;
+  // Suspends the core, which polls the word at `addr`, until the word was written.
   void AwaitChange(Core& core, uint64_t addr);
+  // A signal: arrives after its latency.
   void SendFrom(Core& core, uint64_t addr, const uint8_t* data, uint32_t bytes, bool add,
                 DType type);
 

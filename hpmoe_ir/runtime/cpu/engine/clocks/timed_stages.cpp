@@ -1,5 +1,5 @@
 // Stages: all cores of a rank end a stage, and all ranks one that communicates, before any core
-// begins the next. So do operators run that the host launches one after the other.
+// begins the next, like operators that the host launches one after the other.
 #include "clocks/timed_mode.h"
 
 namespace cpu_model {
@@ -14,7 +14,8 @@ void TimedMode::OpenNextStage(int rank, double latency) {
   Push(now_ + latency, nullptr, -1, stages.open + 1, rank);
 }
 
-// All cores of the rank wait: the next stage opens, if the other ranks allow it.
+// Queues the opening of the next stage where all cores of the rank wait for it, and after a stage
+// that communicates all other ranks do.
 void TimedMode::CloseStage(int rank) {
   RankStages& stages = stages_[rank];
   if (!AllParked(stages) || stages.waiting.empty() || stages.closing) return;

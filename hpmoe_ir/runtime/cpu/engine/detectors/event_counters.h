@@ -1,5 +1,5 @@
-// Event counters, as the job declares them: a counter may hold only what launches and signals that
-// can have happened add up to.
+// The detector of wrong event counters: a counter may only hold a sum of signals that the launches
+// which have started can have sent.
 #ifndef CPU_MODEL_ENGINE_DETECTORS_EVENT_COUNTERS_H_
 #define CPU_MODEL_ENGINE_DETECTORS_EVENT_COUNTERS_H_
 
@@ -21,7 +21,7 @@ struct EventCounter {
   int64_t threshold;          // signals in each launch that uses the counter
   int copies;                 // counters that the event has, used in turn by launches
   int copy;                   // this one is used by launch n if n % copies == copy
-  std::vector<int> unwaited;  // ranks on which nobody waits for it: signals may come late there
+  std::vector<int> unwaited;  // ranks on which no task waits for it: signals may arrive late there
 };
 
 struct EventCounters {

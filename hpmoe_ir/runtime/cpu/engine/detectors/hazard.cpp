@@ -4,8 +4,8 @@
 
 namespace cpu_model {
 
-// A product of so many fractals has left its first place in L0C before the next one comes there
-// (the threshold of catlass, which has PipeBarrier<PIPE_M> after smaller ones only).
+// Mmads with a result of at least this many fractals need no barrier before the next Mmad on the
+// same L0C (the threshold of catlass, which has PipeBarrier<PIPE_M> after smaller ones only).
 constexpr uint32_t kLongProduct = 10;
 
 static bool Ordered(const Core& core, const CallRecord& before, const CallRecord& now) {

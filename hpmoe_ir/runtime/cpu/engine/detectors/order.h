@@ -27,7 +27,7 @@ enum Slot : uint8_t { kScalar, kLoads, kStores, kResults, kDurable, kProgram, kS
 using VectorClock = std::vector<uint32_t>;
 void Join(VectorClock& into, const VectorClock& from);
 
-// One call that touched memory, kept while a shadow names it.
+// One call that accessed memory, kept while a history refers to it.
 struct CallRecord {
   const Core* core = nullptr;
   const char* api = "";
@@ -45,7 +45,7 @@ struct CallRecord {
   uint32_t core_number = 0;  // on its core
   uint32_t launch = 0;       // of its rank, from 1
   uint32_t references = 0;
-  uint32_t only = 0;  // the shadow history of memory that this call wrote alone
+  uint32_t only = 0;  // the history of memory that only this call has written
 };
 using CallId = uint32_t;  // 0: none
 extern Pool<CallRecord> call_records;
@@ -56,7 +56,7 @@ inline void DropCall(CallId id) {
   if (--call_records[id].references == 0) call_records.GiveBack(id);
 }
 
-// What the observer keeps of a cache line: what the core knew when it loaded it.
+// The snapshot of a cache line: which calls the core knew to have ended when it loaded the line.
 struct LoadSnapshot {
   std::shared_ptr<VectorClock> clock;  // of other cores
   uint32_t known[kPipes];              // of its own pipes
@@ -81,7 +81,7 @@ struct CoreOrder {
   std::deque<VectorClock> cross[16];
   std::deque<VectorClock> cross_sets[3][16];
   std::vector<SentSignal> sent_signals;
-  CallId scalar_calls[16] = {};  // of the kernel's lines, since the core last did something else
+  CallId scalar_calls[16] = {};  // by kernel line, since the last EndScalarCalls
   // What the signals to a counter carry that a copy has read; acquired once the copy has ended.
   uint32_t copied = 0;
   VectorClock copied_clock;

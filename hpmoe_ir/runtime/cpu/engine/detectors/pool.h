@@ -1,4 +1,4 @@
-// Objects known by small numbers, which are used again. References stay valid while the pool grows.
+// Objects with small ids, which are reused. References stay valid while the pool grows.
 #ifndef CPU_MODEL_ENGINE_DETECTORS_POOL_H_
 #define CPU_MODEL_ENGINE_DETECTORS_POOL_H_
 
@@ -13,7 +13,7 @@ class Pool {
  public:
   T& operator[](uint32_t id) { return chunks_[id / kChunk][id % kChunk]; }
 
-  // The number of an object that nobody uses; it is as it was given back.
+  // The id of an unused object, which is in the state in which it was given back.
   uint32_t Take() {
     if (!free_.empty()) {
       const uint32_t id = free_.back();

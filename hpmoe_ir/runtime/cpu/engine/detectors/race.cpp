@@ -1,5 +1,5 @@
-// The detectors of unordered accesses to global memory, of reads of what was never written, and of
-// two writers in one cache line.
+// Detectors of unordered accesses to global memory, of reads of uninitialised memory, and of two
+// writers in one cache line.
 #include "detectors/conflict.h"
 #include "detectors/order_detectors.h"
 #include "detectors/shadow.h"
@@ -137,7 +137,7 @@ struct GlobalAccess {
   }
 };
 
-// A copy does not see what its own core's data cache has not written back.
+// A copy does not see dirty lines of its own core's data cache.
 static void CheckDirty(const Core& core, const CallRecord& now, const Allocation& allocation,
                        const Span& span) {
   if (core.dirty_lines == 0) return;

@@ -34,7 +34,8 @@ void DropHistory(HistoryId id, uint64_t granules) {
   histories.GiveBack(id);
 }
 
-// A later call of the same pipe of the same core stands for the earlier ones.
+// A later call of the same pipe of the same core replaces the earlier one: whatever comes after the
+// later one comes after both.
 static void AddCall(std::vector<CallId>& list, CallId id) {
   const CallRecord& call = GetCall(id);
   KeepCall(id);
@@ -80,7 +81,7 @@ HistoryId AfterWrite(CallId id) {
   return call.only;
 }
 
-// Adds follow a plain write that every one of them comes after, so it need not be kept.
+// All adds come after the plain write before them, so the write is not kept.
 HistoryId AfterAdd(HistoryId from, CallId call) {
   const HistoryId to = Copy(from);
   std::vector<CallId>& writers = GetHistory(to).writers;

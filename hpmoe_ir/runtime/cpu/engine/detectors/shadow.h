@@ -1,4 +1,4 @@
-// Shadow memory: for each granule of a memory, which calls touched it last.
+// Shadow memory: for each granule of a memory, which calls accessed it last.
 //
 // A granule holds the id of a history; granules with the same history share one. A call maps
 // histories to histories, so a run of granules with one history costs one step.
@@ -12,7 +12,7 @@
 namespace cpu_model {
 
 constexpr uint64_t kGlobalGranule = 2;  // bytes
-constexpr uint64_t kLocalGranule = 32;  // a data block: nothing local moves in less, but scalars
+constexpr uint64_t kLocalGranule = 32;  // a data block: only scalar accesses are smaller
 
 using HistoryId = uint32_t;
 constexpr HistoryId kUnwritten = 0;
@@ -93,7 +93,7 @@ inline void VisitSpan(HistoryId* histories, const Span& span, uint64_t offset, u
   if (seen) DropHistory(seen_from, 1);
 }
 
-// The call that scalar accesses of one kernel line belong to, until something orders them.
+// The call that scalar accesses of one kernel line belong to, until EndScalarCalls.
 CallId ScalarCall(Core& core, const char* api, Where where, bool write);
 // Checks a call's access to local memory, or to global memory, and keeps it.
 void NoteLocal(Core& core, CallId id, const Span& span);

@@ -65,7 +65,8 @@ bool FunctionalMode::IsLate(const Core* core) const {
   return std::find(late_ranks_.begin(), late_ranks_.end(), core->rank) != late_ranks_.end();
 }
 
-// Cores of late ranks come last in `ready_`; they are chosen from only where there are no others.
+// The number of cores to choose from. Moves cores of late ranks to the end of `ready_`: they take
+// turns only where there are no others.
 size_t FunctionalMode::Choices() {
   if (late_ranks_.empty()) return ready_.size();
   const auto late = std::stable_partition(ready_.begin(), ready_.end(),
@@ -173,9 +174,10 @@ void FunctionalMode::WakeReaders(uint64_t begin, uint64_t end) {
 
 // A read that repeats earlier ones of the same kernel line and saw the same value, with nothing
 // done in between, is one turn of a polling loop: after some turns the core sleeps until that
-// memory is written. A word that is merely looked up twice must not put a core to sleep, for it
-// would wait until no other core can run, and its rank would never get ahead of others. Sleeping is
-// advice: when nothing else can run, sleepers get some more turns before a deadlock is reported.
+// memory is written. A word that is merely read twice must not put a core to sleep: it would
+// wait until no other core can run, and its rank would never get ahead of others. Sleeping is a
+// heuristic: when no other core can run, sleepers get some more turns before a deadlock is
+// reported.
 void FunctionalMode::NotePoll(Core& core, uint64_t addr, uint64_t target, uint32_t bytes,
                               uint64_t value, Where where) {
   for (Poll& poll : core.poll) {
@@ -213,7 +215,7 @@ bool FunctionalMode::WakePollers(bool bounded) {
   return any;
 }
 
-// Gives every sleeping poller some turns; false where they had them already, to no effect.
+// Gives every sleeping poller some turns; false where there was no progress since the last time.
 bool FunctionalMode::Probe() {
   if (!progress_) return false;
   progress_ = false;

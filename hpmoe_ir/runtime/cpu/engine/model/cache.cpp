@@ -1,6 +1,5 @@
-// Scalar access. Global memory goes through the core's data cache, which nothing keeps coherent:
-// a value stays what it was until its line is cleaned and invalidated, and cleaning writes the
-// whole line back.
+// Scalar accesses. Those of global memory go through the core's data cache, which is not coherent:
+// a line keeps its content until it is cleaned and invalidated, and cleaning writes all of it back.
 #include <algorithm>
 #include <cstring>
 

@@ -25,7 +25,7 @@ static void CheckBlocks(const char* api, const Blocks& blocks, Where where) {
   if (blocks.bytes > 2097151) {
     Fail("range", Format("%s: blockLen %u is not in 0 to 2097151 bytes", api, blocks.bytes), where);
   }
-  // Seen on A3 (tilelang-ascend, pull request 1777); one short block alone is right.
+  // Observed on A3 (tilelang-ascend, pull request 1777); a single short block is copied correctly.
   if (api[8] == 'P' && blocks.count > 1 && blocks.bytes != 0 && blocks.bytes < 32) {
     Fail("alignment",
          Format(
@@ -66,7 +66,7 @@ static void CheckDmaSide(const char* api, const LocalRef& ref, Where where) {
   CheckAlignment(api, ref, 32, where);
 }
 
-// What a poll saw: the value itself where it fits.
+// The value that a poll compares: the bytes themselves where they fit, otherwise a hash.
 static uint64_t Seen(const uint8_t* data, uint64_t bytes) {
   if (bytes <= 8) {
     uint64_t value = 0;

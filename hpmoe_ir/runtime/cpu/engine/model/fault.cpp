@@ -99,7 +99,7 @@ static std::string Waiting(const Core& core) {
   switch (core.wait) {
     case WaitKind::kPoll: {
       const Poll& poll = core.poll[(core.next_poll + kPolls - 1) % kPolls];
-      // For a DMA poll of more than a word, its first word stands.
+      // A DMA poll of more than a word is shown by its first word.
       return WaitingAt(core, poll.addr, static_cast<int32_t>(poll.value), poll.bytes > 8, core.api);
     }
     case WaitKind::kSignal:
@@ -120,7 +120,7 @@ void FailGivenUp(const Core& core, uint64_t addr, int32_t seen, const std::strin
       waiting += ", " + Waiting(*other);
       continue;
     }
-    // Awake, but in a polling loop: it may be the next that gives up.
+    // Not suspended, but in a polling loop.
     for (const Poll& poll : other->poll) {
       if (poll.effects != other->effects || poll.repeats == 0) continue;
       waiting += ", " + WaitingAt(*other, poll.addr, static_cast<int32_t>(poll.value),

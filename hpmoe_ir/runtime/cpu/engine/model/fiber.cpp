@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-// Switching by hand spares the system calls that ucontext makes each time.
+// This switch avoids the system calls that ucontext makes each time.
 #if defined(__x86_64__) && !defined(CPU_MODEL_UCONTEXT)
 #define CPU_MODEL_ASM_SWITCH
 #else
@@ -26,7 +26,7 @@ constexpr size_t kStackBytes = 256 * 1024;
 #endif
 constexpr size_t kGuardBytes = 64 * 1024;
 
-// The address sanitizer wants to know on which stack it is.
+// The address sanitizer has to be informed of each change of stacks.
 #if defined(__SANITIZE_ADDRESS__)
 static const void* caller_stack = nullptr;
 static size_t caller_bytes = 0;

@@ -10,7 +10,7 @@
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 
-// The process ends with what it has: nothing is freed before that.
+// Memory is not freed before the process ends.
 extern "C" const char* __asan_default_options() { return "detect_leaks=0"; }
 #endif
 
@@ -88,7 +88,7 @@ uint64_t MapMemory(const std::string& name, uint64_t bytes) {
     std::exit(2);
   }
 #if defined(__SANITIZE_ADDRESS__)
-  // What is past the end, but for the rest of a cache line, is nobody's.
+  // The cache line at the end may be accessed, nothing past it.
   const uint64_t used = (bytes + 63) / 64 * 64;
   __asan_poison_memory_region(begin + used, rounded - used);
 #endif

@@ -17,7 +17,7 @@ class Observer {
 
   // Memory. The host has written an allocation before a launch, or it is uninitialised.
   virtual void OnInitialise(Allocation&, bool /*from_host*/) {}
-  // The allocation is freed, or becomes an input, which nobody writes.
+  // The allocation is freed, or becomes an input, which no core writes.
   virtual void OnFree(Allocation&) {}
 
   // Calls: after other cores may have run and before the call takes effect.

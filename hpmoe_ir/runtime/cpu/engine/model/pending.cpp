@@ -11,12 +11,12 @@
 
 namespace cpu_model {
 
-// DMA traffic leaves a core in bursts of at most so many bytes, cut at multiples of it.
+// A DMA write leaves a core in bursts of at most this many bytes, split at multiples of it.
 constexpr uint64_t kBurst = 512;
 constexpr uint64_t kLine = 64;
-// Delays are in API calls of all cores. Later than a task lasts: only a barrier makes it earlier.
+// Delays are in API calls of all cores. This one is longer than any task: only a barrier ends it.
 constexpr uint64_t kUntilBarrier = uint64_t{1} << 24;
-constexpr uint64_t kRemote = 8;  // how much longer writes to another rank's memory take
+constexpr uint64_t kRemote = 8;  // factor for writes to another rank's memory
 
 struct Write {
   Core* core;
@@ -38,7 +38,7 @@ using Key = std::pair<uint64_t, uint64_t>;
 static bool weak = false;
 static uint64_t weak_seed = 0;
 static uint64_t count = 0;
-static uint64_t skipped = 0;  // time that passed while no core could run
+static uint64_t skipped = 0;  // time that was skipped while no core could run
 static std::map<Key, Write> writes;
 static std::unordered_map<const Core*, std::multimap<uint64_t, Key>> by_address;
 
@@ -56,10 +56,10 @@ void SetMemoryModel(bool is_weak, uint64_t seed) {
 
 static uint64_t Now() { return TheEngine().steps + skipped; }
 
-// The worst a write can do depends on what it is: a payload that is late is read too early, and a
-// signal that is late hides that it was sent too early. So most seeds let what fits in a line, as
-// signals do, through at once; of these some keep all else back until a barrier, and some mix short
-// and long delays. Draws do not depend on the scheduler's.
+// Which delay reveals most depends on the write: a late payload is read too early, but a late
+// signal hides that it was sent too early. So most seeds do not delay writes that fit in a line, as
+// signals do; of these some delay all others until a barrier, and some mix short and long delays.
+// The sequence of random numbers is independent of the scheduler's.
 static uint64_t Delay(const Core& core, uint64_t addr, uint64_t bytes) {
   enum Style : uint64_t { kMixed, kLatePayload, kMixedPayload, kNearlyStrong };
   const auto style = static_cast<Style>(weak_seed % 4);

@@ -1,9 +1,9 @@
 // Writes to global memory, and when they become visible.
 //
-// Strong memory: at once. Weak memory: what MTE3, the fixpipe and the scalar data cache write is
-// kept back in pieces, which land late and out of order, at times that the seed fixes. Only a pipe
-// barrier and then a memory barrier make sure that they have. One core's writes to the same
-// address keep their order.
+// Strong memory: at once. Weak memory: writes of MTE3, the fixpipe and the scalar data cache are
+// pending for some time and land in pieces, late and out of order, at times that the seed fixes.
+// Only a pipe barrier followed by a memory barrier guarantees that they have landed. Writes of one
+// core to the same address keep their order.
 #ifndef CPU_MODEL_ENGINE_MODEL_PENDING_H_
 #define CPU_MODEL_ENGINE_MODEL_PENDING_H_
 
@@ -13,27 +13,28 @@
 
 namespace cpu_model {
 
-// Chooses the memory; `weak` fixes nothing but by the seed.
+// Chooses the memory model. The seed fixes the delays of weak memory.
 void SetMemoryModel(bool weak, uint64_t seed);
 
 // A core's pipe writes bytes, or adds elements where the core's atomic mode is on.
 void WriteMemory(Core& core, pipe_t pipe, uint64_t addr, const uint8_t* data, uint64_t bytes,
                  Where where);
-// The data cache writes back a dirty line. What it would overwrite of other cores' is a fault.
+// The data cache writes back a dirty line. A fault where that would overwrite what another core has
+// written since the line was loaded.
 void WriteLine(Core& core, uint64_t line, const CacheEntry& entry, Where where);
-// The data cache is about to load a line: it sees what it has written back itself.
+// The data cache is about to load a line: its own write-backs of the line land first.
 void SettleLine(Core& core, uint64_t line);
 
-// A pipe, or PIPE_ALL, has ended what it was given: its writes have left the core.
+// All calls of a pipe, or of all pipes for PIPE_ALL, have ended: their writes are drained.
 void DrainPipe(Core& core, pipe_t pipe);
-// What has left the core, and what the data cache has written back, becomes visible.
+// Drained writes, and write-backs of the data cache, become visible.
 void LandDrained(Core& core);
-// What a pipe has written to memory of the core's own rank becomes visible; PIPE_ALL: all pipes.
+// Writes of a pipe (PIPE_ALL: of all pipes) to memory of the core's own rank become visible.
 void LandOnRank(Core& core, pipe_t pipe);
-// Everything that the cores of a rank have written becomes visible.
+// All writes of the cores of a rank become visible.
 void LandRank(int rank);
 
-// Lands what is due. Called with each API call.
+// Lands the writes whose delay is over. Called with each API call.
 void LandDue();
 // No core can run: lands the next write. False where there is none.
 bool LandNext();

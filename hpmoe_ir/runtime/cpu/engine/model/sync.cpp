@@ -152,7 +152,7 @@ void Model::CrossCoreSet(uint8_t mode, pipe_t pipe, uint16_t id, Where where) {
     Fail("core-kind", "CrossCoreSetFlag: mode 1 joins the two AIVs of a group, this is an AIC",
          where);
   }
-  LandOnRank(core, pipe);  // the set comes when the pipe has drained, for cores of the same chip
+  LandOnRank(core, pipe);  // the flag is set once the pipe has drained to the rank's memory
   const std::vector<Core*> setters = Setters(core, mode);
   if (++core.cross_sets[mode][id] > kCrossMax) {
     Fail(
@@ -193,7 +193,7 @@ void Model::SyncAll(bool vector_only, Where where) {
   if (vector_only && core.aic) {
     Fail("core-kind", "SyncAll<true>: joins the AIVs, this is an AIC", where);
   }
-  TheObserver().OnBarrier(core, PIPE_ALL);  // the first thing that SyncAll does
+  TheObserver().OnBarrier(core, PIPE_ALL);  // SyncAll begins with this barrier
   LandOnRank(core, PIPE_ALL);
   Engine& engine = TheEngine();
   core.wait_id = vector_only;
@@ -270,7 +270,7 @@ int32_t Model::WaitSignal(uint64_t addr, int compare, int32_t value, Where where
 
 void Model::Signal(uint64_t addr, int32_t value, bool add, int rank, Where where) {
   const uint64_t target = PeerAddress(addr, rank, where);
-  // The library stages the word here in UB.
+  // The library stages the word at this address of UB.
   const LocalRef stage = {AscendC::TPosition::VECIN, 188 * 1024, 32};
   // The library waits for all pipes before and after.
   TheObserver().OnBarrier(*TheEngine().current, PIPE_ALL);
@@ -290,7 +290,7 @@ void Model::Signal(uint64_t addr, int32_t value, bool add, int rank, Where where
   DrainPipe(core, PIPE_ALL);
 }
 
-// All pipes and the whole data cache.
+// Drains all pipes and cleans the whole data cache.
 void Model::Quiet(Where where) {
   Core& core = *TheEngine().current;
   TheObserver().OnBarrier(core, PIPE_ALL);

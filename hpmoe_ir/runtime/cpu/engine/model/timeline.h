@@ -17,15 +17,15 @@ constexpr int kPipeCount = 8;
 struct TaskRecord {
   int32_t rank;
   int32_t core;      // place in its rank: AICs, then AIVs
-  uint32_t slot;     // as PrintTimeStamp was given it
+  uint32_t slot;     // argument of PrintTimeStamp
   int32_t event;     // counter that was waited for longest; -1: none was short
-  double turn;       // the core turned to the task
-  double ready;      // the last look at a counter was over; turn where there was none
+  double turn;       // the core began with the task's waits
+  double ready;      // the last read of a counter ended; turn where there was none
   double start;      // the body began: the first operation other than a scalar one
   double done;       // the first signal left; end where there is none
   double end;        // the core was free again
   double busy;       // ns that the matrix unit, on an AIV the vector unit, worked
-  double alone;      // ns from its last look at a counter to `done`, if it shared nothing
+  double alone;      // ns from its last read of a counter to `done`, if it shared no resource
   uint32_t signals;  // adds to event counters
   uint32_t remote;   // of these, to those of other ranks
 };

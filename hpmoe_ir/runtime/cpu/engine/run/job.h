@@ -45,7 +45,7 @@ struct ScalarValue {
   uint32_t value;
 };
 
-// Persistent memory whose content after the launch is wanted.
+// Persistent memory whose content after the launch is a result.
 struct ReadBack {
   std::string name;
   int64_t result;
@@ -61,7 +61,7 @@ struct Launch {
 struct Job {
   uint64_t seed = 0;
   std::vector<int> late_ranks;
-  bool weak = false;              // memory
+  bool weak = false;              // memory model
   bool checks = true;             // detectors of order
   std::optional<TimedJob> timed;  // of a timed run
   EventCounters counters;

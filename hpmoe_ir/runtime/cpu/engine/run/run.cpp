@@ -1,4 +1,4 @@
-// Streams: launch n + 1 of a rank starts as soon as its own launch n has ended.
+// Streams: launch n + 1 of a rank starts as soon as the rank's launch n has ended.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -47,7 +47,7 @@ static void Load(Allocation& allocation, int64_t data) {
   TheObserver().OnInitialise(allocation, data != kNoData);
 }
 
-// The same address again where the size is the same: stale cache lines must show.
+// An array of the same size keeps its address, so that stale cache lines are noticed.
 static void PlaceArray(int rank, const Array& array) {
   Allocation* allocation = Find(rank, array.name);
   const bool writable = array.result != kNoData;
@@ -164,7 +164,7 @@ static void MakeCores() {
   }
 }
 
-// Enough addresses for the memories of any rank.
+// Bytes of addresses that are enough for the memories of any rank.
 static uint64_t BytesOfRank() {
   constexpr uint64_t kEach = 16384;
   std::vector<uint64_t> bytes(TheEngine().ranks);
