@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK, OrderOp
-from hpmoe_ir.lowering.ascendc import program_sizes
+from hpmoe_ir.lowering.ascendc.source import program_sizes
 from hpmoe_ir.lowering.binary_target import BinaryTarget
 from hpmoe_ir.lowering.program import LoweredProgram, LoweringError, lowered_program
 

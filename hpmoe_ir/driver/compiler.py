@@ -23,8 +23,8 @@ from xdsl.utils.exceptions import DiagnosticException
 from hpmoe_ir.diagnostics import InputError, RefusedError, location_of, one_line, verify_module
 from hpmoe_ir.dialects.queue import ProgramOp
 from hpmoe_ir.driver.source import read_module
-from hpmoe_ir.lowering.ascendc import device_source
-from hpmoe_ir.lowering.host_project import project_files
+from hpmoe_ir.lowering.ascendc.source import device_source
+from hpmoe_ir.lowering.host.project import project_files
 from hpmoe_ir.lowering.program import LoweredProgram, lowered_program
 from hpmoe_ir.lowering.task_table import task_table
 from hpmoe_ir.output import write_files

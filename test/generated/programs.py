@@ -19,7 +19,7 @@ from hpmoe_ir.driver.compiler import module_text
 from hpmoe_ir.dtypes import from_bits, to_bits
 from hpmoe_ir.interpreter.tasks import ProgramRun
 from hpmoe_ir.interpreter.values import Array
-from hpmoe_ir.lowering.ascendc import device_source
+from hpmoe_ir.lowering.ascendc.source import device_source
 from hpmoe_ir.lowering.program import lowered_program
 from hpmoe_ir.lowering.task_table import task_table
 from hpmoe_ir.passes.allocate_events import AllocateEventsPass

@@ -9,7 +9,7 @@ from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
 from hpmoe_ir.diagnostics import one_line
 from hpmoe_ir.dialects.queue import ProgramOp
-from hpmoe_ir.lowering.ascendc import device_source
+from hpmoe_ir.lowering.ascendc.source import device_source
 from hpmoe_ir.lowering.program import lowered_program
 from hpmoe_ir.lowering.task_table import task_table
 from hpmoe_ir.passes.verify_queues import verify_queues

@@ -18,7 +18,7 @@ from compiled_layers import LayerTests, broken, changed, failure, hpmoe
 from hpmoe_ir.diagnostics import RefusedError, verify_module
 from hpmoe_ir.driver.source import make_context, parse_module
 from hpmoe_ir.frontends.build_layer import FUNCTION
-from hpmoe_ir.lowering.ascendc import device_source
+from hpmoe_ir.lowering.ascendc.source import device_source
 from hpmoe_ir.lowering.program import lowered_program
 from hpmoe_ir.lowering.task_table import task_table
 from hpmoe_ir.passes.verify_queues import VerifyQueuesPass

@@ -16,7 +16,7 @@ from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.layer.routing import parse_routing
 from hpmoe_ir.layer.values import make_values
-from hpmoe_ir.lowering.ascendc import device_source
+from hpmoe_ir.lowering.ascendc.source import device_source
 from hpmoe_ir.lowering.program import lowered_program
 from hpmoe_ir.lowering.task_table import task_table
 from hpmoe_ir.passes.lower_moe import LowerMoePass

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import IntegerAttr, i64
 
 from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK
 from hpmoe_ir.driver.source import make_context, parse_module
-from hpmoe_ir.lowering.ascendc import device_source
+from hpmoe_ir.lowering.ascendc.source import device_source
 from hpmoe_ir.lowering.program import LoweredProgram, LoweringError, lowered_program
 from hpmoe_ir.lowering.task_table import HEADER, TableError, read_task_table, task_table
 from hpmoe_ir.passes.lower_moe import LowerMoePass

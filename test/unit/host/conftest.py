@@ -23,8 +23,8 @@ from xdsl.passes import ModulePass
 from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.layer.config import LayerConfig
-from hpmoe_ir.lowering.ascendc import device_source
-from hpmoe_ir.lowering.host_project import project_files
+from hpmoe_ir.lowering.ascendc.source import device_source
+from hpmoe_ir.lowering.host.project import project_files
 from hpmoe_ir.lowering.program import LoweredProgram, lowered_program
 from hpmoe_ir.lowering.task_table import task_table
 from hpmoe_ir.passes.lower_moe import LowerMoePass

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hpmoe_ir.lowering.ascendc import device_source
+from hpmoe_ir.lowering.ascendc.source import device_source
 from hpmoe_ir.lowering.task_table import task_table
 from hpmoe_ir.runtime.cpu_build import INCLUDE_DIR
 

@@ -9,10 +9,10 @@ from hpmoe_ir.dialects.index import dims_used
 from hpmoe_ir.dialects.queue import SignalOp
 from hpmoe_ir.dialects.tile.credit import credited_puts, route_of
 from hpmoe_ir.lowering.cpp_text import comment, wrapped
-from hpmoe_ir.lowering.events import event_number
+from hpmoe_ir.lowering.plan.events import event_number
 from hpmoe_ir.lowering.program import LoweredProgram
-from hpmoe_ir.lowering.regions import TaskBody, flat_index
-from hpmoe_ir.lowering.sizes import Sizes, camel
+from hpmoe_ir.lowering.plan.access import TaskBody, flat_index
+from hpmoe_ir.lowering.plan.sizes import Sizes, camel
 
 
 def credited_signals(program: LoweredProgram) -> list[SignalOp]:

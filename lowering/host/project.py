@@ -7,9 +7,9 @@ from pathlib import Path
 
 import hpmoe_ir
 from hpmoe_ir.lowering.cpp_text import COLUMNS, function, listed
-from hpmoe_ir.lowering.host import host_header, host_source
-from hpmoe_ir.lowering.host_example import example_source
-from hpmoe_ir.lowering.host_plan import STATUS, HostPlan, host_plan
+from hpmoe_ir.lowering.host.source import host_header, host_source
+from hpmoe_ir.lowering.host.example import example_source
+from hpmoe_ir.lowering.host.plan import STATUS, HostPlan, host_plan
 from hpmoe_ir.lowering.program import LoweredProgram
 from hpmoe_ir.lowering.task_table import HEADER
 

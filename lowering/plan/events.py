@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from xdsl.ir.affine import AffineExpr
 
-from hpmoe_ir.lowering.regions import TaskBody, flat_index
-from hpmoe_ir.lowering.sizes import camel
+from hpmoe_ir.lowering.plan.access import TaskBody, flat_index
+from hpmoe_ir.lowering.plan.sizes import camel
 
 
 def event_number(body: TaskBody, event: str, index: Sequence[AffineExpr] | None) -> str:

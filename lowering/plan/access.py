@@ -41,7 +41,7 @@ from hpmoe_ir.dialects.tile import (
     route_type,
 )
 from hpmoe_ir.lowering.program import LoweredProgram, LoweringError
-from hpmoe_ir.lowering.sizes import Sizes, camel
+from hpmoe_ir.lowering.plan.sizes import Sizes, camel
 
 _OPERATORS = {
     AffineBinaryOpKind.Add: "+",

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import i32
 from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.tile import BufferOp, buffer_type, element_bytes
 from hpmoe_ir.dialects.tile.types import BufferType
-from hpmoe_ir.lowering.cpp_names import check_cpp_name
+from hpmoe_ir.lowering.plan.names import check_cpp_name
 from hpmoe_ir.lowering.program import LoweredProgram
 from hpmoe_ir.lowering.task_table import HEADER
 

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.target import Target
 
 from hpmoe_ir.lowering.cpp_text import comment, commented, function, listed
-from hpmoe_ir.lowering.host_plan import HostPlan, host_plan
+from hpmoe_ir.lowering.host.plan import HostPlan, host_plan
 from hpmoe_ir.lowering.program import lowered_program
 from hpmoe_ir.lowering.task_table import HEADER, task_table
 

@@ -14,13 +14,13 @@ from hpmoe_ir.dialects.access import Access, GroupedRows, SentRows, TokenRows
 from hpmoe_ir.dialects.queue import SignalOp
 from hpmoe_ir.dialects.tile import TasksOp, buffer_type, route_type
 from hpmoe_ir.kernels.kernel import Kernel, TileOperand
-from hpmoe_ir.lowering.cpp_names import check_cpp_name
+from hpmoe_ir.lowering.plan.names import check_cpp_name
 from hpmoe_ir.lowering.cpp_text import wrapped
-from hpmoe_ir.lowering.credits import credit_function, credit_name, credited_signals
-from hpmoe_ir.lowering.events import event_number, event_wait
+from hpmoe_ir.lowering.plan.credits import credit_function, credit_name, credited_signals
+from hpmoe_ir.lowering.plan.events import event_number, event_wait
 from hpmoe_ir.lowering.program import LoweredProgram, LoweringError, lowered_program
-from hpmoe_ir.lowering.regions import TaskBody, element_name
-from hpmoe_ir.lowering.sizes import Sizes, camel
+from hpmoe_ir.lowering.plan.access import TaskBody, element_name
+from hpmoe_ir.lowering.plan.sizes import Sizes, camel
 
 RESERVED = frozenset({"table", "workspace", "windows", "tokens", "launch", "env", "args", "point"})
 """Names that the generated functions have already."""

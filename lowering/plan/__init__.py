@@ -1,0 +1,1 @@
+"""What each task of a queue program does, decided once for all code targets."""
