@@ -1,36 +1,44 @@
-"""C++ for events: the numbers of their counters, and waits for them."""
+"""Numbers of events' counters, as tasks wait for them and signal them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.ir.affine import AffineExpr
 
-from hpmoe_ir.lowering.plan.access import TaskBody, flat_index
-from hpmoe_ir.lowering.plan.sizes import camel
+from hpmoe_ir.lowering.plan.expressions import FlatIndex, IntExpr
+from hpmoe_ir.lowering.plan.scope import Scope
+from hpmoe_ir.lowering.plan.sizes import Size, camel
 
 
-def event_number(body: TaskBody, event: str, index: Sequence[AffineExpr] | None) -> str:
-    """C++ for the number of the counter of an event that this launch uses.
+@dataclass(frozen=True)
+class EventNumber:
+    """The counter of an event of a family of events."""
 
-    Without an index, of the first event of the family.
-    """
-    number, events = _number(body, event, index)
-    return f"env.InTurn({number}, {events})" if events else number
-
-
-def event_wait(body: TaskBody, event: str, index: Sequence[AffineExpr]) -> str:
-    """Call of the environment that waits for an event."""
-    number, events = _number(body, event, index)
-    return f"WaitInTurn({number}, {events})" if events else f"Wait({number})"
+    first: Size
+    """Number of the family's first counter."""
+    index: FlatIndex | None
+    """The event; None for the family's first."""
+    copy: Size | None
+    """Counters from one copy to the next, where launches alternate between two."""
 
 
-def _number(body: TaskBody, event: str, index: Sequence[AffineExpr] | None) -> tuple[str, str]:
-    """C++ for the number of an event's first counter, and how many lines after it the second is."""
-    op = body.program.events[event]
-    name = f"k{camel(event)}"
+@dataclass(frozen=True)
+class Signal:
+    """Counts one on an event."""
+
+    event: EventNumber
+    peer: IntExpr | None
+    """The rank whose event it is, None for the rank that runs the task."""
+
+
+def plan_event(scope: Scope, event: str, index: Sequence[AffineExpr] | None) -> EventNumber:
+    """The number of event `index` of a family, of its first event where there is no index."""
+    op = scope.program.events[event]
+    name = camel(event)
     assert op.line is not None
-    first = body.sizes.word(name, op.line.value.data)
-    flat = "" if index is None else flat_index(body, index, op.extents, name)
-    apart = body.sizes.word(f"{name}Events", op.event_count) if op.copy_count == 2 else ""
-    return (f"{first} + {flat}" if flat else first), apart
+    first = scope.table.size(name, op.line.value.data)
+    flat = scope.flat_index(index, op.extents, name) if index else None
+    copy = scope.table.size(f"{name}Events", op.event_count) if op.copy_count == 2 else None
+    return EventNumber(first, flat, copy)

@@ -1,8 +1,7 @@
 """Numbers that generated code looks up in the task table rather than having them in its text.
 
-The device source of two layers of the same structure is the same: what differs by shape is in the
-table's sizes. Source and table number the sizes in the same way, since both are made by the same
-walk over the program.
+The code of two layers of the same structure is the same: the numbers by which they differ are
+words of the table's section `sizes`, and the code has their names.
 """
 
 from __future__ import annotations
@@ -10,26 +9,58 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from hpmoe_ir.lowering.program import LoweringError
+
+
+@dataclass(frozen=True)
+class Size:
+    """One 32-bit word of the task table, by name."""
+
+    name: str
+    value: int
+
+
+@dataclass(frozen=True)
+class Offset:
+    """A byte offset of 64 bits: two words of the task table, `name` and `nameHigh`."""
+
+    name: str
+    value: int
+
 
 @dataclass
-class Sizes:
-    """Named 32-bit words, in the order in which they were asked for first."""
+class SizeTable:
+    """Collects the named words of one program, in the order in which they are first asked for."""
 
-    values: dict[str, int] = field(default_factory=dict[str, int])
+    where: str
+    """Beginning of messages: the target and the program."""
+    words: dict[str, int] = field(default_factory=dict[str, int])
+    """Value of each word by name."""
 
-    def word(self, name: str, value: int) -> str:
-        """C++ expression for a number below 2^32."""
-        assert 0 <= value < 1 << 32, f"{name} = {value} does not fit a word"
-        assert self.values.setdefault(name, value) == value, f"{name} has two values"
-        return f"env.Size({name})"
+    def size(self, name: str, value: int) -> Size:
+        """Returns the word `name`, which holds `value`, a number below 2^32.
 
-    def offset(self, name: str, value: int) -> str:
-        """Enumerator of a 64-bit number, which takes two words."""
-        assert 0 <= value < 1 << 64, f"{name} = {value} does not fit two words"
-        if name not in self.values:
-            self.values[name] = value & 0xFFFFFFFF
-            self.values[f"{name}High"] = value >> 32
-        return name
+        Raises LoweringError where the value does not fit, or the name has another value already.
+        """
+        if not 0 <= value < 1 << 32:
+            raise LoweringError(f"{self.where}: expected {name} below 2^32, found {value}")
+        known = self.words.setdefault(name, value)
+        if known != value:
+            raise LoweringError(
+                f"{self.where}: two numbers of the task table have the name {name}, {known} and "
+                f"{value}: rename one of the families, buffers or events that it is made of"
+            )
+        return Size(name, value)
+
+    def offset(self, name: str, value: int) -> Offset:
+        """Returns the two words of a byte offset below 2^64."""
+        self.size(name, value & 0xFFFFFFFF)
+        self.size(f"{name}High", value >> 32)
+        return Offset(name, value)
+
+    def sizes(self) -> tuple[Size, ...]:
+        """All words, in the order of the table."""
+        return tuple(Size(name, value) for name, value in self.words.items())
 
 
 def camel(name: str) -> str:
