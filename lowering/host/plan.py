@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import i32
 from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.tile import BufferOp, buffer_type, element_bytes
 from hpmoe_ir.dialects.tile.types import BufferType
-from hpmoe_ir.lowering.cpp_names import check_cpp_name
+from hpmoe_ir.lowering.plan.program import ProgramPlan
 from hpmoe_ir.lowering.program import LoweredProgram
 from hpmoe_ir.lowering.task_table import HEADER
 
@@ -57,11 +57,12 @@ class HostPlan:
     """All of the caller's and the status, in the kernel's order."""
 
 
-def host_plan(program: LoweredProgram, table: bytes) -> HostPlan:
-    """The plan of a program whose task table is `table`.
+def host_plan(plan: ProgramPlan, table: bytes) -> HostPlan:
+    """Returns the plan of the host side of a program whose task table is `table`.
 
-    Raises RefusedError where the program has no status or a name that C++ can't have.
+    Raises RefusedError where the program has no status.
     """
+    program = plan.program
     status = program.buffers.get(STATUS)
     if status is None or status.space.data != "output" or status.type != STATUS_TYPE:
         found = "none" if status is None else f"{status.space.data} of {status.type}"
@@ -70,9 +71,6 @@ def host_plan(program: LoweredProgram, table: bytes) -> HostPlan:
             f"target host: @{program.name}: expected an output @{STATUS} of {STATUS_TYPE}, where "
             f"the kernel says whether a rank is over capacity, found {found}",
         )
-    check_cpp_name(program.op, program.name, "host")
-    for buffer in program.arguments:
-        check_cpp_name(buffer, buffer.sym_name.data, "host")
     words = np.frombuffer(table, dtype="<u4", count=len(HEADER))
     arguments = [b for b in program.arguments if b is not status]
     tokens = [buffer_type(b).dims[0] for b in arguments if buffer_type(b).rows.data == "tokens"]

@@ -7,21 +7,19 @@ from pathlib import Path
 
 import hpmoe_ir
 from hpmoe_ir.lowering.cpp_text import COLUMNS, function, listed
-from hpmoe_ir.lowering.host import host_header, host_source
-from hpmoe_ir.lowering.host_example import example_source
-from hpmoe_ir.lowering.host_plan import STATUS, HostPlan, host_plan
-from hpmoe_ir.lowering.program import LoweredProgram
+from hpmoe_ir.lowering.host.example import example_source
+from hpmoe_ir.lowering.host.plan import STATUS, HostPlan, host_plan
+from hpmoe_ir.lowering.host.source import host_header, host_source
+from hpmoe_ir.lowering.plan.program import ProgramPlan
 from hpmoe_ir.lowering.task_table import HEADER
 
 RUNTIME = Path(hpmoe_ir.__file__).parent / "runtime"
 
 
-def project_files(
-    program: LoweredProgram, device_source: str, table: bytes
-) -> dict[str, str | bytes]:
-    """The files of the project by relative name, the same for the same program.
+def project_files(program: ProgramPlan, device_source: str, table: bytes) -> dict[str, str | bytes]:
+    """Returns the files of the project by relative name, the same for the same program.
 
-    `device_source` and `table` are what the targets `ascendc` and `task-table` make of it. Raises
+    `device_source` and `table` are what the targets `ascendc` and `task-table` print. Raises
     RefusedError where the program can't have a host side.
     """
     plan = host_plan(program, table)
@@ -40,10 +38,9 @@ def project_files(
     files |= host
     files |= {f"include/{n}": text for n, text in _headers(RUNTIME / "device", "hpmoe").items()}
     # Kernels that are registered from elsewhere bring the headers of their include directory.
-    for family in program.families.values():
-        kernel = family.find_kernel()
-        if kernel.include is not None:
-            files[f"include/{kernel.header}"] = (kernel.include / kernel.header).read_text()
+    for family in program.families:
+        if family.include is not None:
+            files[f"include/{family.header}"] = (family.include / family.header).read_text()
     return dict(sorted(files.items()))
 
 

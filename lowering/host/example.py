@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hpmoe_ir.lowering.cpp_text import assigned, function
-from hpmoe_ir.lowering.host_plan import HostArgument, HostPlan
+from hpmoe_ir.lowering.host.plan import HostArgument, HostPlan
 
 
 def example_source(plan: HostPlan) -> str:

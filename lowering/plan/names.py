@@ -22,6 +22,18 @@ KEYWORDS = frozenset(
 )
 """Keywords of C++17, and the one function that a program must have."""
 
+PARAMETERS = frozenset({"table", "workspace", "windows", "tokens", "launch", "env", "args"})
+"""Parameters and variables of the kernel, beside the caller's buffers."""
+
+TYPES = frozenset({"SizeIndex", "Arguments", "AicTasks", "AivTasks"})
+"""Types that the code defines beside the functions of families and credits."""
+
+TASK_LOCALS = frozenset({"env", "args", "point", "peer", "route"})
+"""Variables of a family's function, beside coordinates, row ranges and tiles."""
+
+CREDIT_LOCALS = frozenset({"env", "source", "rows", "chunks", "align", "empty", "credit"})
+"""Variables of a credit's function, beside coordinates and their ends."""
+
 
 def check_cpp_name(
     op: Operation, name: str, target: str, taken: frozenset[str] = frozenset()

@@ -14,7 +14,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.target import Target
 
 from hpmoe_ir.lowering.cpp_text import comment, commented, function, listed
-from hpmoe_ir.lowering.host_plan import HostPlan, host_plan
+from hpmoe_ir.lowering.host.plan import HostPlan, host_plan
+from hpmoe_ir.lowering.plan.program import plan_program
 from hpmoe_ir.lowering.program import lowered_program
 from hpmoe_ir.lowering.task_table import HEADER, task_table
 
@@ -33,8 +34,8 @@ class HostTarget(Target):
     """Which program, where the module has several."""
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
-        program = lowered_program(module, self.name, self.program)
-        output.write(host_source(host_plan(program, task_table(program))))
+        plan = plan_program(lowered_program(module, self.name, self.program))
+        output.write(host_source(host_plan(plan, task_table(plan))))
 
 
 def host_header(plan: HostPlan) -> str:
