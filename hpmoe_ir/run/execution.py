@@ -113,7 +113,7 @@ def run_program(
             kernel_entry(program),
             runs,
             {"table": table, "workspace": program.workspace_bytes, "windows": image},
-            blocks=program.orders["aic"].core_count,
+            aics=program.orders["aic"].core_count,
             machine=program.machine,
             seed=seed,
             late=late,
@@ -258,7 +258,7 @@ def _name_waiting(program: LoweredProgram, waiting: Waiting) -> Waiting:
     if waiting.marker is None:
         return waiting
     named = replace(waiting, task=task_name(program, waiting.marker))
-    event = _event_at(program, waiting.region, waiting.offset)
+    event = _event_at(program, waiting.allocation, waiting.offset)
     if event is None:
         return named
     name, index, threshold = event
@@ -274,10 +274,10 @@ def _buffer_at(program: LoweredProgram, memory: MemoryRange) -> str | None:
 
     Buffers that share the bytes at different times are all named; a counter is named by its event.
     """
-    event = _event_at(program, memory.region, memory.begin)
+    event = _event_at(program, memory.allocation, memory.begin)
     if event is not None:
         return f"the counter of event {event[1]} of @{event[0]}"
-    space = {"workspace": "workspace", "windows": "window"}.get(memory.region)
+    space = {"workspace": "workspace", "windows": "window"}.get(memory.allocation)
     found: list[str] = []
     for buffer in program.in_space(space) if space is not None else ():
         assert buffer.offset is not None
@@ -290,8 +290,8 @@ def _buffer_at(program: LoweredProgram, memory: MemoryRange) -> str | None:
     return " or ".join(found) or None
 
 
-def _event_at(program: LoweredProgram, region: str, offset: int) -> tuple[str, int, int] | None:
-    if region != "windows" or offset < program.counters:
+def _event_at(program: LoweredProgram, allocation: str, offset: int) -> tuple[str, int, int] | None:
+    if allocation != "windows" or offset < program.counters:
         return None
     line = (offset - program.counters) // program.machine.counter_line
     for name, event in program.events.items():

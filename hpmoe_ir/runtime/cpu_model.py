@@ -160,7 +160,7 @@ def execute(
     persistent: Mapping[str, Persistent] | None = None,
     symmetric: tuple[str, ...] = ("windows",),
     *,
-    blocks: int,
+    aics: int,
     machine: Machine,
     seed: int = 0,
     late: Sequence[int] = (),
@@ -179,7 +179,7 @@ def execute(
     persistent: memory that every rank has for the whole run. A size is uninitialised memory, and
     is so again before each launch unless symmetric; contents (for all ranks, or a list with one for
     each) are read-only unless symmetric. read_back: names of it that are wanted with the outputs.
-    blocks: AIC workers; twice as many AIV workers. seed: the order in which cores take turns.
+    aics: AIC workers; twice as many AIV workers. seed: the order in which cores take turns.
     late: ranks whose cores take turns only while no core of another rank can go on.
     steps: API calls, seconds: time, after which the run ends with a fault. checks: the detectors of
     order (kinds pipe, race, drain, line and stale, and those of uninitialised global memory).
@@ -195,11 +195,11 @@ def execute(
         raise ValueError("every launch needs an entry for every rank")
     if wrong := [rank for rank in late if not 0 <= rank < ranks]:
         raise ValueError(f"late: expected ranks 0 to {ranks - 1}, found {wrong[0]}")
-    if not 1 <= blocks <= machine.aic_cores:
-        raise ValueError(f"blocks: expected 1 to {machine.aic_cores}, found {blocks}")
+    if not 1 <= aics <= machine.aic_cores:
+        raise ValueError(f"aics: expected 1 to {machine.aic_cores}, found {aics}")
 
     job = Job()
-    for key, value in (("seed", seed), ("ranks", ranks), ("aics", blocks)):
+    for key, value in (("seed", seed), ("ranks", ranks), ("aics", aics)):
         job.line(key, value)
     for rank in late:
         job.line("late", rank)

@@ -71,7 +71,7 @@ def execute_timed(
     persistent: Mapping[str, int | bytes] | None = None,
     symmetric: tuple[str, ...] = ("windows",),
     *,
-    blocks: int,
+    aics: int,
     machine: Machine,
     counters: CounterLines | None = None,
     stages: StageList | None = None,
@@ -88,7 +88,7 @@ def execute_timed(
     persistent = persistent or {}
     job = Job()
     ranks = len(launch) if mirror is None else mirror.ranks
-    for key, value in (("seed", 0), ("ranks", ranks), ("aics", blocks)):
+    for key, value in (("seed", 0), ("ranks", ranks), ("aics", aics)):
         job.line(key, value)
     job.line("steps", 2**62)
     job.line("seconds", seconds)

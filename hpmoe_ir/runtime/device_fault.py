@@ -16,7 +16,7 @@ MOST_WAITING = 8
 class Waiting:
     """A core that could not go on.
 
-    `offset` is in bytes from the start of `region`, or the id of a cross-core flag; `value` is
+    `offset` is in bytes from the start of `allocation`, or the id of a cross-core flag; `value` is
     what the core saw last, `memory` what is there now: they differ where the core kept reading
     its data cache.
     """
@@ -24,7 +24,7 @@ class Waiting:
     rank: int
     core: str
     marker: int | None
-    region: str
+    allocation: str
     offset: int
     value: int
     memory: int
@@ -39,7 +39,7 @@ class Waiting:
         who = f"rank {self.rank} {self.core}"
         who = f"{self.task} on {who}" if self.task else f"{who}{_at(self.marker)}"
         seen = f", memory holds {self.memory}" if self.memory != self.value else ""
-        what = f"{self.region} + {self.offset}, saw {self.value}{seen}"
+        what = f"{self.allocation} + {self.offset}, saw {self.value}{seen}"
         match self.reason:
             case _ if self.event:
                 seen = f"; saw {self.value}" if seen else ""
@@ -69,7 +69,7 @@ class MemoryRange:
     """Bytes `begin` to `end` of a region of global memory of a rank, or of a local memory (L1, L0A,
     L0B, L0C, UB) of a core of it."""
 
-    region: str
+    allocation: str
     rank: int
     begin: int
     end: int

@@ -32,7 +32,7 @@ class Program:
         self, launches: Sequence[Sequence[RankLaunch]], **options: Any
     ) -> list[list[Outputs]]:
         """Outputs by launch and rank."""
-        options = {"blocks": 1, "machine": MACHINE, "seconds": 60} | options
+        options = {"aics": 1, "machine": MACHINE, "seconds": 60} | options
         return execute(self.executable, self.entry, launches, **options)
 
     def run(

@@ -64,7 +64,7 @@ def test_build_directory(tmp_path: Path):
     executable = build(path, ENTRY, [], tmp_path / "out")
     assert executable.parent == tmp_path / "out"
     machine = load_machine("ascend-a3")
-    execute(executable, ENTRY, [[RankLaunch({"x": np.zeros(1)})]], blocks=1, machine=machine)
+    execute(executable, ENTRY, [[RankLaunch({"x": np.zeros(1)})]], aics=1, machine=machine)
 
 
 def test_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

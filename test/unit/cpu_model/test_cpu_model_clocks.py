@@ -48,7 +48,7 @@ def run(
         entry,
         launch,
         {"windows": size + 64},
-        blocks=1,
+        aics=1,
         machine=machine,
         counters=CounterLines("windows", 0, 1),
         seconds=60,

@@ -12,8 +12,8 @@ import pytest
 from hpmoe_ir.runtime.cpu_model import Counters, EventCounter, RankLaunch
 from hpmoe_ir.runtime.device_fault import DeviceFault
 
-RANKS, BLOCKS = 2, 2
-SIGNALS = RANKS * BLOCKS * 2
+RANKS, AICS = 2, 2
+SIGNALS = RANKS * AICS * 2
 RIGHT, ONE_TOO_MANY, ONE_TOO_FEW = 0, 13, 14
 SEEDS = range(6)
 
@@ -45,7 +45,7 @@ def run(
             for n in numbers
         ],
         persistent={"windows": windows, "workspace": 4096},
-        blocks=BLOCKS,
+        aics=AICS,
         counters=Counters(
             "windows", "launch", (EventCounter("all_done", 5, 0, threshold, unwaited),)
         ),

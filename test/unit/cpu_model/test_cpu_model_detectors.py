@@ -26,7 +26,7 @@ class Case:
     """
 
     kind: str
-    region: str
+    allocation: str
     begin: int
     end: int
     message: str
@@ -117,8 +117,8 @@ def test_found(detectors: Any, which: int, seed: int):
     assert fault.kind == case.kind, str(fault)
     assert case.message in fault.message
     assert fault.memory is not None
-    assert (fault.memory.region, fault.memory.begin, fault.memory.end) == (
-        case.region,
+    assert (fault.memory.allocation, fault.memory.begin, fault.memory.end) == (
+        case.allocation,
         case.begin,
         case.end,
     )
@@ -167,7 +167,7 @@ def test_two_counters_in_a_line(detectors: Any, seed: int):
     assert fault.kind == "line"
     assert fault.memory is not None
     assert fault.other is not None
-    assert (fault.memory.region, fault.memory.rank) == ("windows", 1)
+    assert (fault.memory.allocation, fault.memory.rank) == ("windows", 1)
     assert fault.memory.begin in (512, 516)
     signal = next(i for i, line in enumerate(SOURCE, 1) if line.endswith("// signal"))
     assert {fault.location, fault.other.location} == {f"detectors.cpp:{signal}"}

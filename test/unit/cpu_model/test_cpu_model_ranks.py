@@ -21,7 +21,7 @@ def ranks(program: Any) -> Any:
 
 
 def run(
-    ranks: Any, which: int, *, count: int = 2, launches: int = 1, blocks: int = 2, **options: Any
+    ranks: Any, which: int, *, count: int = 2, launches: int = 1, aics: int = 2, **options: Any
 ) -> list[list[dict[str, npt.NDArray[np.int32]]]]:
     """Outputs as int32, by launch and rank."""
     persistent = {"windows": bytes(WINDOWS), "workspace": 4096}
@@ -31,7 +31,7 @@ def run(
             for n in range(launches)
         ],
         persistent=persistent,
-        blocks=blocks,
+        aics=aics,
         read_back=("windows", "workspace"),
         **options,
     )
@@ -43,7 +43,7 @@ def run(
 @pytest.mark.parametrize("seed", range(8))
 def test_counters_over_ranks_and_launches(ranks: Any, seed: int):
     """Atomic adds of all cores of all ranks arrive; counters keep growing over launches."""
-    results = run(ranks, 0, count=3, launches=3, blocks=4, seed=seed)
+    results = run(ranks, 0, count=3, launches=3, aics=4, seed=seed)
     for launch, by_rank in enumerate(results, 1):
         for rank in by_rank:
             assert (rank["out"][:8] == launch * 24).all()
@@ -52,7 +52,7 @@ def test_counters_over_ranks_and_launches(ranks: Any, seed: int):
 
 
 def arrival(ranks: Any, seed: int) -> list[int]:
-    return run(ranks, 1, count=2, blocks=4, seed=seed)[0][0]["windows"][16:32].tolist()
+    return run(ranks, 1, count=2, aics=4, seed=seed)[0][0]["windows"][16:32].tolist()
 
 
 def test_a_seed_fixes_the_order(ranks: Any):
@@ -66,7 +66,7 @@ def test_a_seed_fixes_the_order(ranks: Any):
 def test_a_late_rank_begins_when_the_others_have_ended(ranks: Any, seed: int):
     """All three launches of the other rank come first, where they need nothing of it."""
     for late in (0, 1):
-        window = run(ranks, 1, launches=3, blocks=4, seed=seed, late=[late])[2][0]["windows"]
+        window = run(ranks, 1, launches=3, aics=4, seed=seed, late=[late])[2][0]["windows"]
         first, second = window[16:24], window[24:32]  # the last turns of each rank's cores
         if late == 0:
             assert window[0] == 6 * 8
@@ -84,7 +84,7 @@ def test_a_late_rank_that_does_not_exist(ranks: Any):
 @pytest.mark.parametrize("seed", range(6))
 def test_flags_between_cores(ranks: Any, seed: int):
     """Modes 0, 1 and 2 and both kinds of SyncAll."""
-    out = run(ranks, 2, blocks=3, seed=seed)[0][1]["out"]
+    out = run(ranks, 2, aics=3, seed=seed)[0][1]["out"]
     np.testing.assert_array_equal(out[:6], [101, 102, 103, 104, 105, 100])
 
 
@@ -96,7 +96,7 @@ def test_deadlock_report(ranks: Any, seed: int):
     fault = raised.value
     assert fault.kind == "deadlock"
     assert fault.message == "no core can run: 2 cores wait"
-    assert [(w.rank, w.core, w.marker, w.region, w.offset, w.value) for w in fault.waiting] == [
+    assert [(w.rank, w.core, w.marker, w.allocation, w.offset, w.value) for w in fault.waiting] == [
         (0, "aiv0", 42, "windows", 192, 0),
         (1, "aiv0", 42, "windows", 192, 1),
     ]
@@ -180,7 +180,7 @@ def test_fresh_memory_between_launches(ranks: Any):
         ({"arrays": {}}, "kernel 'ranks': no memory for argument 'out'"),
         ({"arrays": {"out": 4, "more": 4}}, "kernel 'ranks': there is no argument 'more'"),
         ({"scalars": {"which": 0}}, "kernel 'ranks': scalars are ['launch', 'which'], found"),
-        ({"blocks": 25}, "blocks: expected 1 to 24, found 25"),
+        ({"aics": 25}, "aics: expected 1 to 24, found 25"),
         ({"windows": [b"1", b"2"]}, "persistent 'windows': expected 1 contents, found 2"),
     ],
 )
@@ -191,4 +191,4 @@ def test_arguments_that_do_not_fit(ranks: Any, change: dict[str, Any], message: 
     )
     persistent = {"windows": change.get("windows", bytes(64)), "workspace": 64}
     with pytest.raises(ValueError, match=re.escape(message)):
-        ranks.launch([[launch]], persistent=persistent, blocks=change.get("blocks", 1))
+        ranks.launch([[launch]], persistent=persistent, aics=change.get("aics", 1))

@@ -111,7 +111,7 @@ class Kernels:
         outputs: Sequence[int | npt.NDArray[Any]],
         *,
         dtype: Dtype = "bf16",
-        blocks: int = 1,
+        aics: int = 1,
         seed: int = 0,
         **scalars: int,
     ) -> list[npt.NDArray[np.uint8]]:
@@ -131,7 +131,7 @@ class Kernels:
             self.executable,
             self.entry,
             [[RankLaunch(arrays, values, changed)]],
-            blocks=blocks,
+            aics=aics,
             machine=MACHINE,
             seed=seed,
             seconds=120,

@@ -45,9 +45,9 @@ NOTHING = np.zeros(0, np.int32)
     ],
 )
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("blocks", [1, 2])
+@pytest.mark.parametrize("aics", [1, 2])
 def test_gather_scaled_rows(
-    backward: Any, rows: int, cols: int, top_k: int, gap: int, dtype: Dtype, blocks: int
+    backward: Any, rows: int, cols: int, top_k: int, gap: int, dtype: Dtype, aics: int
 ):
     tokens = 37
     x = backward.values((tokens, cols), dtype, rows)
@@ -59,7 +59,7 @@ def test_gather_scaled_rows(
         [backward.pitched(x, cols + gap, dtype), gate, order],
         [rows * (cols + 16) * 2],
         dtype=dtype,
-        blocks=blocks,
+        aics=aics,
         rows=rows,
         cols=cols,
         inner=top_k,
@@ -112,8 +112,8 @@ def test_sum_copies(backward: Any, rows: int, cols: int, copies: int, dtype: Dty
 
 @pytest.mark.parametrize(("rows", "cols", "copies"), COPIES)
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("blocks", [1, 2])
-def test_gate_gradient(backward: Any, rows: int, cols: int, copies: int, dtype: Dtype, blocks: int):
+@pytest.mark.parametrize("aics", [1, 2])
+def test_gate_gradient(backward: Any, rows: int, cols: int, copies: int, dtype: Dtype, aics: int):
     back = backward.values((rows * copies + 5, cols), dtype, rows)
     dout = backward.values((rows, cols), dtype, cols)
     rng: Any = np.random.default_rng(cols)
@@ -128,7 +128,7 @@ def test_gate_gradient(backward: Any, rows: int, cols: int, copies: int, dtype: 
         ],
         [rows * copies * 4],
         dtype=dtype,
-        blocks=blocks,
+        aics=aics,
         rows=rows,
         cols=cols,
         inner=copies,
@@ -188,7 +188,7 @@ def test_add_rows(backward: Any, rows: int, cols: int, gap: int, dtype: Dtype):
         [backward.pitched(a, cols + 16, dtype), backward.pitched(b, cols + gap, dtype)],
         [rows * (cols + gap) * 2],
         dtype=dtype,
-        blocks=2,
+        aics=2,
         rows=rows,
         cols=cols,
         inner=cols + gap,
@@ -402,7 +402,7 @@ def test_the_same_bits_under_every_order_of_the_cores(backward: Any, kernel: str
         if kernel == "swiglu_grad":
             inputs = [data, data]
         (raw,) = backward.run(
-            kernel, inputs, [12 * 64 * 2], blocks=2, seed=seed, inner=inner, **sizes
+            kernel, inputs, [12 * 64 * 2], aics=2, seed=seed, inner=inner, **sizes
         )
         found.add(raw.tobytes())
     assert len(found) == 1

@@ -60,8 +60,8 @@ def test_copy_rows(kernels: Any, rows: int, cols: int, src_gap: int, dst_gap: in
     ("rows", "cols", "gap"),
     [(1, 64, 0), (7, 64, 16), (16, 7168, 0), (129, 272, 0), (2500, 32, 0), (3, 50000, 16)],
 )
-@pytest.mark.parametrize("blocks", [1, 2])
-def test_gather_rows(kernels: Any, rows: int, cols: int, gap: int, blocks: int):
+@pytest.mark.parametrize("aics", [1, 2])
+def test_gather_rows(kernels: Any, rows: int, cols: int, gap: int, aics: int):
     source = kernels.values((37, cols), "f16", rows)
     rng: Any = np.random.default_rng(rows)
     top_k = 3
@@ -71,7 +71,7 @@ def test_gather_rows(kernels: Any, rows: int, cols: int, gap: int, blocks: int):
         [kernels.pitched(source, cols + gap, "f16"), order],
         [rows * cols * 2],
         dtype="f16",
-        blocks=blocks,
+        aics=aics,
         rows=rows,
         cols=cols,
         inner=top_k,

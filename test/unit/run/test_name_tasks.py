@@ -23,10 +23,10 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> LoweredProgram:
     return read_compiled(make_context(), directory)[0].kernels["moe_layer"].program
 
 
-def race(program: LoweredProgram, region: str, begin: int) -> DeviceFault:
+def race(program: LoweredProgram, allocation: str, begin: int) -> DeviceFault:
     """A race between the first tasks of the first two families about four bytes."""
     other = Party(1, "aiv3", 1 << POINT_BITS, "b.h:2", "DataCopy")
-    memory = MemoryRange(region, 1, begin, begin + 4)
+    memory = MemoryRange(allocation, 1, begin, begin + 4)
     fault = DeviceFault(
         "race", "read", rank=0, core="aiv0", marker=0, location="a.h:1", other=other, memory=memory
     )
@@ -59,9 +59,9 @@ def test_a_counter_is_named_by_its_event(program: LoweredProgram):
     assert f"at the counter of event 1 of @{name} of rank 1" in race(program, "windows", at).message
 
 
-def waiting(core: str, marker: int | None, region: str, offset: int, reason: str) -> Waiting:
+def waiting(core: str, marker: int | None, allocation: str, offset: int, reason: str) -> Waiting:
     """A core of rank 1 that has seen 2 where 3 is now."""
-    return Waiting(1, core, marker, region, offset, 2, 3, reason, "a.h:1")
+    return Waiting(1, core, marker, allocation, offset, 2, 3, reason, "a.h:1")
 
 
 def test_a_line_for_each_waiting_core(program: LoweredProgram):
