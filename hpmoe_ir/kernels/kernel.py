@@ -74,7 +74,7 @@ class Cost:
 class LocalUse:
     """What a task of a kernel needs of its core: bytes of each local memory, flags between pipes.
 
-    The device headers have the same numbers as constants (`hpmoe/local.h`).
+    The device headers have the same numbers as constants (`hpmoe/machine.h`).
     """
 
     l0a: int = 0
@@ -108,7 +108,7 @@ LocalFunction: TypeAlias = Callable[[Mapping[str, int]], LocalUse]
 """options: what a task needs of its core."""
 
 KERNEL_UB = 183 * 1024
-"""Bytes of UB that a kernel may use, `kUbBytes` of hpmoe/local.h."""
+"""Bytes of UB that a kernel may use, `kUbBytes` of hpmoe/machine.h."""
 
 
 def vector_local(options: Mapping[str, int]) -> LocalUse:

@@ -163,7 +163,7 @@ def test_a_threshold_one_too_high_never_ends():
 
 def test_a_dropped_task_never_ends():
     example = Example(2, 1)
-    example.aic[0].pop()
+    example.aic_queues[0].pop()
     assert example.fault().kind == "deadlock"
 
 

@@ -46,8 +46,9 @@ class RouteBuilder {
   static constexpr uint32_t kWord = sizeof(int32_t);
   static constexpr uint32_t kRouteWords = 4 * (kMaxExperts + 2 * RouteLayout::kLine);
   static constexpr uint32_t kPieceWords = 4 * kMaxExperts;
-  static constexpr uint32_t kMaxSources = 4094;  // rows of one DMA; even, as the pairs need
-  static constexpr uint32_t kTotal = 0;          // UB addresses
+  // Even, since words are stored in pairs.
+  static constexpr uint32_t kMaxSources = kMaxBursts / 2 * 2;
+  static constexpr uint32_t kTotal = 0;  // UB addresses
   static constexpr uint32_t kBefore = kTotal + kMaxExperts * kWord;
   static constexpr uint32_t kRoute = kBefore + kMaxExperts * kWord;
   static constexpr uint32_t kPiece = kRoute + kRouteWords * kWord;

@@ -18,8 +18,8 @@ class CopySumTask {
                                 const Tile<float>& gate, const Tile<T>& out)
       : back_(back), position_(position), gate_(gate), out_(out), copies_(position.cols) {
     Require(copies_ > 0 && copies_ <= kListWords);
-    const uint32_t widest =
-        RoundDown((kUbBytes - kData) / ((2 * copies_ + 2) * sizeof(T) + 3 * sizeof(float)), 16);
+    const uint32_t widest = RoundDown(
+        (kUbBytes - kData) / ((2 * copies_ + 2) * sizeof(T) + 3 * sizeof(float)), kFractal);
     Require(widest >= kFractal);
     width_ = RoundUp(CeilDiv(out.cols, CeilDiv(out.cols, widest)), kFractal);
   }

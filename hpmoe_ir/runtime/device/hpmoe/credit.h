@@ -62,7 +62,6 @@ class Credit {
 
  private:
   static constexpr uint32_t kMaxEvents = 4096;
-  static constexpr uint32_t kBlockWords = kDataBlock / sizeof(int32_t);
   static constexpr uint32_t kBeginWords = kMaxExperts + kBlockWords;
   static constexpr uint32_t kCountWords = kMaxEvents * kBlockWords;
   static constexpr uint32_t kBegin = 0;  // UB addresses

@@ -38,11 +38,11 @@ class GatherScaledTask {
   static constexpr uint32_t kBlockFloats = kDataBlock / sizeof(float);
   static constexpr uint32_t kWeights = kPairs * sizeof(int32_t);  // UB addresses
   static constexpr uint32_t kData = kWeights + kPairs * kDataBlock;
-  // Of a slab: whole vectors in both widths.
+  // Elements of a slab; a multiple of kVectorBytes is whole vectors of 16 and of 32 bits.
   static constexpr uint32_t kElements =
-      (kUbBytes - kData) / (2 * sizeof(T) + sizeof(float)) / (16 * kFractal) * (16 * kFractal);
+      (kUbBytes - kData) / (2 * sizeof(T) + sizeof(float)) / kVectorBytes * kVectorBytes;
   static_assert(kData + kElements * (2 * sizeof(T) + sizeof(float)) <= kUbBytes, "UB");
-  static_assert(kElements / kFractal <= put_rows::kMaxBlocks, "rows of one DMA");
+  static_assert(kElements / kFractal <= kMaxBursts, "rows of one DMA");
 
   // Rows first .. first + n - 1, whose pairs fit the lists.
   __aicore__ inline void RunPairs(uint32_t first, uint32_t n) {

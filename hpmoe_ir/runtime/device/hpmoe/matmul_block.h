@@ -22,7 +22,7 @@ struct MatmulPlan {
   static_assert(2 * kLhsStep <= kL0aBytes, "L0A holds two steps of M x K");
   static_assert(2 * kRhsStep <= kL0bBytes, "L0B holds two steps of K x N");
   static_assert(kResult <= kL0cBytes, "L0C holds M x N");
-  static_assert(N <= 4080, "Fixpipe's nSize");
+  static_assert(N <= kMaxFixpipeCols, "one Fixpipe stores N columns");
 
   // Steps of a chunk: as many as L1 holds twice, but a power of two, so that the rows of a chunk
   // start at multiples of the transfer size that global memory likes.
@@ -204,7 +204,7 @@ __aicore__ inline void Accumulate(const AscendC::LocalTensor<float>& result,
   AscendC::MmadParams params(padded, cols, depth, 0, false, from_zero);
   AscendC::Mmad(result, lhs, rhs, params);
   // A short product may start before the one before it has left the same place in L0C.
-  if (padded / kFractal * (cols / kFractal) < 10) AscendC::PipeBarrier<PIPE_M>();
+  if (padded / kFractal * (cols / kFractal) < kMinPipelinedFractals) AscendC::PipeBarrier<PIPE_M>();
 }
 
 // How the fixpipe turns float into the type of the result.

@@ -12,14 +12,14 @@
 
 namespace hpmoe {
 
-// Word offsets of the arrays of a route; each array is padded to whole 64-byte lines.
+// Word offsets of the arrays of a route; each array is padded to whole cache lines.
 struct RouteLayout {
-  static constexpr uint32_t kLine = 16;     // words
+  static constexpr uint32_t kLine = kCounterLine / sizeof(int32_t);  // words of a cache line
   static constexpr uint32_t kStatus = 0;    // words of the header: 0 ok, 1 a rank is over capacity
   static constexpr uint32_t kOverRank = 1;  // that rank
   static constexpr uint32_t kOverRows = 2;  // its rows
   static constexpr uint32_t kCapacity = 3;  // rows that a rank can receive
-  static constexpr uint32_t kSentBegin = 16;  // E + 1: first row of an expert in the send order
+  static constexpr uint32_t kSentBegin = kLine;  // E + 1: first row of an expert in the send order
 
   uint32_t dest_begin;      // E: first row in the owner's receive buffer
   uint32_t received_begin;  // L*R + 1: first row received for (local expert e, source s)

@@ -14,10 +14,9 @@ namespace hpmoe {
 template <typename T, uint32_t Narrows, uint32_t Wides, bool InPlace>
 class RowwisePipeline {
  public:
-  // Of a block: whole vectors in both widths.
-  static constexpr uint32_t kElements = kUbBytes /
-                                        (Narrows * 2 * sizeof(T) + Wides * sizeof(float)) /
-                                        (16 * kFractal) * (16 * kFractal);
+  // Elements of a block; a multiple of kVectorBytes is whole vectors of 16 and of 32 bits.
+  static constexpr uint32_t kElements =
+      kUbBytes / (Narrows * 2 * sizeof(T) + Wides * sizeof(float)) / kVectorBytes * kVectorBytes;
 
   // Blocks of about the same width, a multiple of 16.
   static __aicore__ inline Blocks EvenBlocks(uint32_t rows, uint32_t cols) {
@@ -62,7 +61,7 @@ class RowwisePipeline {
   static constexpr uint32_t kNarrow = kElements * sizeof(T);  // bytes
   static constexpr uint32_t kWide = kElements * sizeof(float);
   static_assert(2 * Narrows * kNarrow + Wides * kWide <= kUbBytes, "UB");
-  static_assert(kElements / kFractal <= put_rows::kMaxBlocks, "rows of one DMA");
+  static_assert(kElements / kFractal <= kMaxBursts, "rows of one DMA");
 
   template <typename Task>
   static __aicore__ inline void Load(const Task& task, const Blocks::Block& b, uint32_t slot) {

@@ -12,20 +12,20 @@ template <class Plan>
 struct SectionL1 {
   // Chunks of a section: the more, the longer a section, but the shorter its copies.
   static constexpr uint32_t kChunks = 4;
-  static constexpr uint32_t kMostSteps =
+  static constexpr uint32_t kMaxSteps =
       kL1Bytes / (2 * (kChunks * Plan::kLhsStep + Plan::kRhsStep));
-  static_assert(kMostSteps >= 1, "L1 holds two sections");
+  static_assert(kMaxSteps >= 1, "L1 holds two sections");
 
   using Operand = AscendC::LocalTensor<typename Plan::Element>;
   static __aicore__ inline Operand Lhs(uint32_t section, uint32_t chunk) {
     const uint32_t place = section % 2 * kChunks + chunk;
-    return {AscendC::TPosition::A1, place * kMostSteps * Plan::kLhsStep,
-            kMostSteps * Plan::kStep * Plan::kRows};
+    return {AscendC::TPosition::A1, place * kMaxSteps * Plan::kLhsStep,
+            kMaxSteps * Plan::kStep * Plan::kRows};
   }
   static __aicore__ inline Operand Rhs(uint32_t slot) {
-    const uint32_t after = 2 * kChunks * kMostSteps * Plan::kLhsStep;
-    return {AscendC::TPosition::B1, after + slot * kMostSteps * Plan::kRhsStep,
-            kMostSteps * Plan::kStep * Plan::kCols};
+    const uint32_t after = 2 * kChunks * kMaxSteps * Plan::kLhsStep;
+    return {AscendC::TPosition::B1, after + slot * kMaxSteps * Plan::kRhsStep,
+            kMaxSteps * Plan::kStep * Plan::kCols};
   }
 };
 
@@ -47,7 +47,7 @@ class SectionPipeline {
     static_assert(Plan::kResults == 2, "L0C holds two results");
     Require(depth > 0 && cols > Plan::kCols);
     const uint32_t all = CeilDiv(depth, Plan::kStep);
-    sections_ = CeilDiv(all, L1::kChunks * L1::kMostSteps);
+    sections_ = CeilDiv(all, L1::kChunks * L1::kMaxSteps);
     chunk_ = CeilDiv(all, L1::kChunks * sections_) * Plan::kStep;
     across_ = CeilDiv(cols, Plan::kCols);
   }

@@ -32,7 +32,7 @@ __aicore__ inline void RunAicQueue(const Env& env, const Run& run) {
 template <class Run>
 __aicore__ inline void RunAivQueue(const Env& env, const Run& run) {
   const Table& table = env.GetTable();
-  RunQueue(env, table.Word(kWordAivQueue), 2 * table.Word(kWordBlocks), run);
+  RunQueue(env, table.Word(kWordAivQueue), kAivPerAic * table.Word(kWordBlocks), run);
 }
 
 }  // namespace hpmoe
