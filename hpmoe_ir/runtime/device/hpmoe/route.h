@@ -1,9 +1,9 @@
 // The route of one launch: which rows go where. Written by one task (build_route.h), read by all
 // cores whose tasks cover rows of the route.
 //
-// It is read through the data cache: it fills whole lines, nobody touches them in a launch before
-// that task has ended, and it does not change afterwards. Lines of an earlier launch are gone since
-// the start of the kernel (env.h).
+// It is read through the data cache: it fills whole lines, no core accesses them in a launch before
+// that task has ended, and it does not change afterwards. The kernel's start has invalidated lines
+// of an earlier launch (env.h).
 #ifndef HPMOE_ROUTE_H_
 #define HPMOE_ROUTE_H_
 
@@ -35,8 +35,8 @@ struct RouteLayout {
   }
 };
 
-// Row ranges of this rank. All are empty when the routing is over capacity: every rank sees the
-// same counts and so decides alike.
+// Row ranges of this rank. All are empty if the routing exceeds the capacity of any rank; every
+// rank decides so from the same counts.
 class Route {
  public:
   __aicore__ inline Route(__gm__ int32_t* words, uint32_t experts, uint32_t ranks)

@@ -1,4 +1,4 @@
-// Rows of counts, loaded and summed up in UB: part of the routing kernels.
+// Loads and sums of rows of counts in UB, for the routing kernels.
 #ifndef HPMOE_ROW_SUM_H_
 #define HPMOE_ROW_SUM_H_
 
@@ -11,7 +11,7 @@ namespace hpmoe {
 __aicore__ inline uint32_t RowStride(uint32_t cols) { return RoundUp(cols, kBlockWords); }
 
 // Loads the rows of a matrix into UB, at most kMaxBursts of them. Rows that are no whole data
-// blocks are bursts of their own: several such bursts in one instruction are not dependable.
+// blocks are loaded one by one: an instruction with several such bursts is not reliable.
 __aicore__ inline void LoadRows(const AscendC::LocalTensor<int32_t>& dst,
                                 const Tile<int32_t>& matrix) {
   const uint32_t stride = RowStride(matrix.cols);

@@ -1,5 +1,5 @@
-// RowwisePipeline: element by element arithmetic in float on blocks of rows, while the next block
-// is loaded and the one before is stored: part of AddRows, SwiGlu and SwiGluGrad.
+// RowwisePipeline: element-wise arithmetic in float on blocks of rows, while the next block is
+// loaded and the previous one is stored; for AddRows, SwiGlu and SwiGluGrad.
 #ifndef HPMOE_ROWWISE_PIPELINE_H_
 #define HPMOE_ROWWISE_PIPELINE_H_
 
@@ -7,10 +7,10 @@
 
 namespace hpmoe {
 
-// UB holds `Narrows` 16-bit tensors of a block, each twice so that loads, arithmetic and stores
-// overlap, and `Wides` float tensors, once since the vector unit does one thing at a time. InPlace:
-// results take the places of operands, so that a slot is loaded again only once it is stored;
-// otherwise once it is computed, and a result waits for the store of the one before it.
+// UB holds `Narrows` 16-bit tensors of a block, double-buffered so that loads, arithmetic and
+// stores overlap, and `Wides` float tensors, single-buffered since only the vector unit uses them.
+// InPlace: results overwrite operands, so a slot is loaded again only after its store; otherwise
+// after its arithmetic, and a result waits for the store of the previous result in its slot.
 template <typename T, uint32_t Narrows, uint32_t Wides, bool InPlace>
 class RowwisePipeline {
  public:

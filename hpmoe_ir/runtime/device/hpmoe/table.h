@@ -1,6 +1,6 @@
-// The task table: queues, thresholds and sizes of one program, made by the compiler. It is constant
-// while the program runs, so scalar reads through the data cache are safe once the cache has been
-// emptied at the start.
+// The task table: queues, thresholds and sizes of one program, computed by the compiler. It is
+// constant during a launch, so reads through the scalar data cache are safe once the kernel's start
+// has invalidated the cache.
 #ifndef HPMOE_TABLE_H_
 #define HPMOE_TABLE_H_
 
