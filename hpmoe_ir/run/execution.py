@@ -26,7 +26,7 @@ from hpmoe_ir.output import write_file
 from hpmoe_ir.passes.analysis.dependence import flat_events
 from hpmoe_ir.runtime.cpu_build import KernelEntry, build, cache_dir
 from hpmoe_ir.runtime.cpu_model import Counters, EventCounter, MemoryModel, RankLaunch, execute
-from hpmoe_ir.runtime.device_fault import MOST_WAITING, DeviceFault, MemoryRange, Waiting
+from hpmoe_ir.runtime.device_fault import MAX_WAITING, DeviceFault, MemoryRange, Waiting
 from hpmoe_ir.runtime.task_records import Records
 
 Raw: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -245,8 +245,8 @@ def name_tasks(program: LoweredProgram, fault: DeviceFault) -> DeviceFault:
         marker=fault.marker,
         location=fault.location,
         waiting=[
-            *(_name_waiting(program, waiting) for waiting in fault.waiting[:MOST_WAITING]),
-            *fault.waiting[MOST_WAITING:],
+            *(_name_waiting(program, waiting) for waiting in fault.waiting[:MAX_WAITING]),
+            *fault.waiting[MAX_WAITING:],
         ],
         other=fault.other,
         memory=fault.memory,

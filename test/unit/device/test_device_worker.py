@@ -137,11 +137,12 @@ def test_a_table_for_something_else_stops_the_kernel(word: int, value: int):
     assert example.fault().kind == "trap"
 
 
-@pytest.mark.parametrize("queue, family", [("aic", PUT), ("aic", 3), ("aiv", MULTIPLY), ("aiv", 9)])
-def test_a_task_that_the_core_does_not_have_stops_the_kernel(queue: str, family: int):
+@pytest.mark.parametrize("core, family", [("aic", PUT), ("aic", 3), ("aiv", MULTIPLY), ("aiv", 9)])
+def test_a_task_that_the_core_does_not_have_stops_the_kernel(core: str, family: int):
     example = Example(2, 1)
     slot = (family << 24) + 1
-    getattr(example, queue)[0].append(slot)
+    queues = {"aic": example.aic_queues, "aiv": example.aiv_queues}
+    queues[core][0].append(slot)
     fault = example.fault()
     assert fault.kind == "trap"
     assert fault.marker == slot

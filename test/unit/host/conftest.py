@@ -148,7 +148,9 @@ def build_host(program: LoweredProgram, folder: Path) -> HostBuild:
         HERE / "fake_cann" / "fake.cpp",
         *sorted((folder / "hpmoe_host").glob("*.cpp")),
     ]
-    driver, main, *rest = compile_all(sources, [folder, folder / "include", HERE / "fake_cann"], folder)
+    driver, main, *rest = compile_all(
+        sources, [folder, folder / "include", HERE / "fake_cann"], folder
+    )
     return HostBuild(
         program,
         folder,

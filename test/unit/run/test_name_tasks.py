@@ -9,7 +9,7 @@ from hpmoe_ir.driver.compiler import read_compiled
 from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.lowering.program import LoweredProgram
 from hpmoe_ir.run.execution import name_tasks
-from hpmoe_ir.runtime.device_fault import MOST_WAITING, DeviceFault, MemoryRange, Party, Waiting
+from hpmoe_ir.runtime.device_fault import MAX_WAITING, DeviceFault, MemoryRange, Party, Waiting
 from hpmoe_ir.tools.hpmoe import main
 
 
@@ -95,8 +95,8 @@ def test_a_line_for_each_waiting_core(program: LoweredProgram):
         "(a.h:1)",
         f"  @{first} (0) on rank 1 aiv2 waits in CrossCoreWaitFlag for flag 5 (a.h:1)",
         "  rank 1 aiv3 waits in SyncAll for all cores (a.h:1)",
-        *[last] * (MOST_WAITING - 4),
-        f"  and {len(cores) - MOST_WAITING} more",
+        *[last] * (MAX_WAITING - 4),
+        f"  and {len(cores) - MAX_WAITING} more",
     ]
 
 

@@ -15,17 +15,11 @@ constexpr uint32_t kAivPerAic = 2;          // [cores] aiv_per_aic
 constexpr uint32_t kL0aBytes = 64 * 1024;   // [memory] l0a
 constexpr uint32_t kL0bBytes = 64 * 1024;   // [memory] l0b
 constexpr uint32_t kL0cBytes = 128 * 1024;  // [memory] l0c
-constexpr uint32_t kL1Size = 512 * 1024;    // [memory] l1
-constexpr uint32_t kL1Reserved = 2 * 1024;  // [memory] l1_reserved: system and worker loop
-constexpr uint32_t kUbSize = 192 * 1024;    // [memory] ub
-constexpr uint32_t kUbReserved = 9 * 1024;  // [memory] ub_reserved: system and worker loop
+constexpr uint32_t kL1Bytes = 510 * 1024;   // [memory] l1 without l1_reserved, from address 0 on
+constexpr uint32_t kUbBytes = 183 * 1024;   // [memory] ub without ub_reserved, from address 0 on
 constexpr uint32_t kCounterLine = 64;       // [memory] counter_line: bytes of a cache line
 constexpr uint32_t kPointBits = 24;         // [limits] queue_points: low bits of a queue slot
 constexpr uint32_t kL2Line = 512;           // [l2] line, bytes
-
-// L1 and UB that a kernel may use, from address 0 on.
-constexpr uint32_t kL1Bytes = kL1Size - kL1Reserved;
-constexpr uint32_t kUbBytes = kUbSize - kUbReserved;
 
 // Properties of the instructions of dav-2201.
 // Toolkit, DataCopy: unit of a DMA, alignment of UB and L1 addresses, in bytes.
