@@ -64,7 +64,7 @@ def test_a_seed_fixes_the_order(ranks: Any):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_late_rank_begins_when_the_others_have_ended(ranks: Any, seed: int):
-    """All three launches of the other rank come first, where they need nothing of it."""
+    """All three launches of the other rank come first if they need nothing of the late rank."""
     for late in (0, 1):
         window = run(ranks, 1, launches=3, aics=4, seed=seed, late=[late])[2][0]["windows"]
         first, second = window[16:24], window[24:32]  # the last turns of each rank's cores
@@ -90,7 +90,7 @@ def test_flags_between_cores(ranks: Any, seed: int):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_deadlock_report(ranks: Any, seed: int):
-    """Who waits, for which word, what it saw; cores that are done are not in it."""
+    """A deadlock report lists waiting cores, the word and the value read; no finished cores."""
     with pytest.raises(DeviceFault) as raised:
         run(ranks, 3, seed=seed)
     fault = raised.value
@@ -109,7 +109,7 @@ def test_deadlock_report(ranks: Any, seed: int):
 
 
 def test_stale_cache_line(ranks: Any):
-    """Without cleaning the line a core never sees the change: the report shows both values."""
+    """A core that keeps a stale line never sees the change; the report has both values."""
     with pytest.raises(DeviceFault) as raised:
         run(ranks, 4, count=1)
     (waiting,) = raised.value.waiting
@@ -135,7 +135,7 @@ def test_barrier_that_not_all_reach(ranks: Any):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_polling_by_dma(ranks: Any, seed: int):
-    """A loop of short copies waits like a loop of scalar reads, and is a deadlock like it."""
+    """A loop of short copies polls like a loop of scalar reads, and is a deadlock like it."""
     run(ranks, 7, seed=seed)
     persistent = {"windows": bytes(WINDOWS), "workspace": 4096}
     with pytest.raises(DeviceFault, match="waits in DataCopyPad for windows") as raised:
@@ -145,7 +145,7 @@ def test_polling_by_dma(ranks: Any, seed: int):
 
 
 def test_a_loop_with_an_end_is_no_deadlock(ranks: Any):
-    """Reading the same word again and again is fine where the loop ends."""
+    """Repeated reads of a word are no poll if the loop ends."""
     assert run(ranks, 8, count=1)[0][0]["out"][0] == 0
     assert run(ranks, 12, count=1)[0][0]["out"][0] == 0
 
@@ -165,7 +165,7 @@ def test_ranks_are_not_in_step(ranks: Any, seed: int):
 
 
 def test_fresh_memory_between_launches(ranks: Any):
-    """Private workspace and outputs are uninitialised again; windows stay."""
+    """A launch starts with uninitialised workspace and outputs; windows keep their content."""
     results = run(ranks, 11, count=1, launches=2)
     fresh = np.frombuffer(PATTERN, np.int32)[0]
     assert [launch[0]["workspace"][0] for launch in results] == [1, 2]

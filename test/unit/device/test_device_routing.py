@@ -20,7 +20,7 @@ def expert_ids(tokens: int, copies: int, experts: int, seed: int) -> npt.NDArray
 
 
 def chunk_sizes(n: int, chunks: int) -> list[int]:
-    """Rows of each chunk, as the device cuts them."""
+    """Returns the number of rows of each chunk, as `hpmoe::Chunk` cuts them."""
     size = -(-n // chunks)
     return [min((c + 1) * size, n) - min(c * size, n) for c in range(chunks)]
 
@@ -92,7 +92,7 @@ def test_place_tokens(kernels: Any, tokens: int, copies: int, experts: int, aics
 
 
 def rank_counts(ranks: int, experts: int, seed: int) -> npt.NDArray[np.int32]:
-    """What all ranks exchange: counts, then their exclusive prefix sum."""
+    """Returns the content of the exchange: each rank's counts, then their exclusive prefix sum."""
     rng: Any = np.random.default_rng(seed)
     sent = rng.integers(0, 50, (ranks, experts), np.int32) * rng.integers(0, 2, (ranks, experts))
     return np.hstack([sent, np.cumsum(sent, axis=1) - sent]).astype(np.int32)

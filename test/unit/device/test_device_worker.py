@@ -44,7 +44,7 @@ class Example:
         self.aic_queues = [multiply[i::aics] for i in range(aics)]
         self.aiv_queues = [[*put, *collect][i :: 2 * aics] for i in range(2 * aics)]
         self.header: dict[int, int] = {}
-        """Words of the header to change."""
+        """Words of the header to replace, by index."""
 
     def table(self) -> bytes:
         body = b""
@@ -124,7 +124,7 @@ def queue_words(queues: Sequence[Sequence[int]]) -> list[int]:
 @pytest.mark.parametrize("ranks, aics", [(1, 1), (2, 1), (2, 4), (3, 2)])
 @pytest.mark.parametrize("seed", range(4))
 def test_launches_in_a_row(ranks: int, aics: int, seed: int):
-    """Integers small enough for exact sums: every order of turns gives the same bits."""
+    """Returns integers small enough for exact sums, so that all orders give the same bits."""
     Example(ranks, aics).run(launches=4, seed=seed)
 
 
