@@ -19,12 +19,12 @@ from generated.run import run_cases
 from hpmoe_ir.dialects.moe import DispatchOp
 from hpmoe_ir.dialects.moe.gradient_trait import Gradient, GradientBuilder
 from hpmoe_ir.dialects.tile import DependenceOp
-from hpmoe_ir.driver import compiler
 from hpmoe_ir.interpreter import moe as moe_interpreter
 from hpmoe_ir.kernels import registry
 from hpmoe_ir.kernels.kernel import TileView
 from hpmoe_ir.kernels.registry import find_kernel
-from hpmoe_ir.lowering.program import LoweredProgram
+from hpmoe_ir.lowering.ascendc.target import AscendCCode
+from hpmoe_ir.lowering.plan.program import ProgramPlan
 from hpmoe_ir.passes.gradient.rules import MOE_RULES, dispatch
 from hpmoe_ir.passes.insert_dependencies import InsertDependenciesPass
 
@@ -116,12 +116,12 @@ def device(old: str, new: str) -> Callable[[pytest.MonkeyPatch], None]:
     """Generated code with one text for another."""
 
     def plant(patch: pytest.MonkeyPatch) -> None:
-        right = compiler.device_source
+        right = AscendCCode.source
 
-        def source(program: LoweredProgram) -> str:
-            return right(program).replace(old, new)
+        def source(self: AscendCCode, plan: ProgramPlan) -> str:
+            return right(self, plan).replace(old, new)
 
-        patch.setattr(compiler, "device_source", source)
+        patch.setattr(AscendCCode, "source", source)
 
     return plant
 

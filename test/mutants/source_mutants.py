@@ -133,8 +133,8 @@ def _other_credit(lines: list[str], i: int) -> Iterator[tuple[list[str], str]]:
 WRONG_ROWS = (
     (r"route\.Dest\(", "route.Sent("),
     (r"route\.Sent\(", "route.Dest("),
-    (r"route\.Grouped\(e,", "route.Grouped((e + 1) % 2,"),
-    (r"\+ 1\) \* env\.Ranks\(\)", "+ 0) * env.Ranks()"),
+    (r"route\.Grouped\(\s*e,", "route.Grouped((e + 1) % 2,"),
+    (r"\+ 1\) \*\s+env\.Ranks\(\)", "+ 0) * env.Ranks()"),
 )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing_extensions import TypeVar
 
 from hpmoe_ir.dialects.queue import ProgramOp, signals_of
-from hpmoe_ir.lowering.sizes import camel
+from hpmoe_ir.lowering.plan.sizes import camel
 from hpmoe_ir.run.execution import DEVICE_INCLUDE
 from mutants.header_picks import PICKS
 from mutants.judge import find_harm, judge_change, run_code
