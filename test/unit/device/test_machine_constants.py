@@ -15,7 +15,7 @@ from hpmoe_ir.machines.machine import Machine, load_machine, machine_names
 from hpmoe_ir.runtime.cpu_build import find_compiler
 
 DEVICE_DIR = Path(__file__).parents[3] / "hpmoe_ir" / "runtime" / "device"
-HEADERS = sorted((DEVICE_DIR / "hpmoe").glob("*.h"))
+HEADERS = sorted((DEVICE_DIR / "hpmoe").rglob("*.h"))
 
 
 def expected_values(machine: Machine) -> dict[str, int]:

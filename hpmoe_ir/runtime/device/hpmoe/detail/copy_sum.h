@@ -1,6 +1,6 @@
 // The sum over the copies of each token, with weights (WeightedSum) or without (SumCopies).
-#ifndef HPMOE_COPY_SUM_H_
-#define HPMOE_COPY_SUM_H_
+#ifndef HPMOE_DETAIL_COPY_SUM_H_
+#define HPMOE_DETAIL_COPY_SUM_H_
 
 #include "hpmoe/put_rows.h"
 
@@ -132,4 +132,4 @@ class CopySumTask {
 
 }  // namespace hpmoe
 
-#endif  // HPMOE_COPY_SUM_H_
+#endif  // HPMOE_DETAIL_COPY_SUM_H_

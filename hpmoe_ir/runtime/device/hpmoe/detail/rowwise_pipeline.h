@@ -1,7 +1,7 @@
 // RowwisePipeline: element-wise arithmetic in float on blocks of rows, while the next block is
 // loaded and the previous one is stored; for AddRows, SwiGlu and SwiGluGrad.
-#ifndef HPMOE_ROWWISE_PIPELINE_H_
-#define HPMOE_ROWWISE_PIPELINE_H_
+#ifndef HPMOE_DETAIL_ROWWISE_PIPELINE_H_
+#define HPMOE_DETAIL_ROWWISE_PIPELINE_H_
 
 #include "hpmoe/put_rows.h"
 
@@ -85,4 +85,4 @@ class RowwisePipeline {
 
 }  // namespace hpmoe
 
-#endif  // HPMOE_ROWWISE_PIPELINE_H_
+#endif  // HPMOE_DETAIL_ROWWISE_PIPELINE_H_

@@ -1,6 +1,6 @@
 // Loads and sums of rows of counts in UB, for the routing kernels.
-#ifndef HPMOE_ROW_SUM_H_
-#define HPMOE_ROW_SUM_H_
+#ifndef HPMOE_DETAIL_ROW_SUM_H_
+#define HPMOE_DETAIL_ROW_SUM_H_
 
 #include "hpmoe/local.h"
 #include "hpmoe/tile.h"
@@ -79,4 +79,4 @@ __aicore__ inline void SumRowsAround(const AscendC::LocalTensor<int32_t>& before
 
 }  // namespace hpmoe
 
-#endif  // HPMOE_ROW_SUM_H_
+#endif  // HPMOE_DETAIL_ROW_SUM_H_
