@@ -9,7 +9,7 @@ from typing import Self
 from typing_extensions import TypeVar
 
 from hpmoe_ir.diagnostics import InputError, one_line
-from hpmoe_ir.dtypes import FloatArray
+from hpmoe_ir.dtypes import Float32Array
 from hpmoe_ir.layer.values import LayerValues
 from hpmoe_ir.run.oracle import Oracle, OracleError
 
@@ -27,11 +27,11 @@ class Reference:
         """Who computed them, once there were any."""
         return f"MindSpore {self._oracle.version}"
 
-    def outputs(self, launches: Sequence[LayerValues]) -> list[list[FloatArray]]:
+    def outputs(self, launches: Sequence[LayerValues]) -> list[list[Float32Array]]:
         """The outputs of each launch and rank. Raises InputError where MindSpore fails."""
         return self._each(self._oracle.layer, launches)
 
-    def gradients(self, launches: Sequence[LayerValues]) -> list[list[dict[str, FloatArray]]]:
+    def gradients(self, launches: Sequence[LayerValues]) -> list[list[dict[str, Float32Array]]]:
         """The gradients of each launch and rank. Raises InputError where MindSpore fails."""
         return self._each(self._oracle.gradients, launches)
 
