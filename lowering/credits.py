@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir.affine import AffineDimExpr
 
-from hpmoe_ir.dialects.access import GroupedRows
+from hpmoe_ir.dialects.access import RowSegment
 from hpmoe_ir.dialects.index import dims_used
 from hpmoe_ir.dialects.queue import SignalOp
 from hpmoe_ir.dialects.tile.credit import credited_puts, route_of
@@ -46,12 +46,13 @@ def credit_function(program: LoweredProgram, signal: SignalOp, sizes: Sizes) -> 
     assert buffer.offset is not None
     at = sizes.offset(f"k{camel(buffer.sym_name.data)}", buffer.offset.value.data)
     experts = sizes.word(f"k{camel(buffer.sym_name.data)}Experts", route.experts.data)
-    received = isinstance(puts.rows, GroupedRows)
+    received = puts.rows.segment is RowSegment.GROUPED
+    expert_expr = puts.rows.operands[0]
     side = "Received" if received else "Sent"
     first = event_number(body, signal.event_name, None)
     count = sizes.word(f"{body.prefix}Events", event.event_count)
     names = family.dim_names
-    outer = sorted(dims_used(puts.rows.expert))
+    outer = sorted(dims_used(expert_expr))
     inner = [d for d in range(len(family.dims)) if d not in (*outer, puts.peer_dim)]
     chunk = puts.rows.chunk
     told = {d for e in signal.index_exprs for d in dims_used(e)}
@@ -88,7 +89,7 @@ def credit_function(program: LoweredProgram, signal: SignalOp, sizes: Sizes) -> 
 
     for dim in outer:
         loop(dim)
-    expert = body.index(puts.rows.expert)
+    expert = body.index(expert_expr)
     of = f"{expert}, source" if received else expert
     add(f"const uint32_t rows = credit.{side}({of});")
     number = [f"end{d}" for d in factors]

@@ -189,6 +189,8 @@ class TaskBody:
                 return self._chunk(selector.chunk, self._returned(selector, region))
             case SentRows():
                 return self._chunk(selector.chunk, f"route.Sent({self.index(selector.expert)})")
+            case _:
+                raise AssertionError(f"not a row selector: {selector}")
 
     def _chunk(self, chunk: Chunk, rows: str) -> str:
         if chunk.count == 1:

@@ -9,7 +9,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from hpmoe_ir.dialects.access import Access, BlockSelector, WholeSelector, access_exprs
+from hpmoe_ir.dialects.access import Access, BlockSelector, WholeSelector
 from hpmoe_ir.dialects.index import dims_used
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile import BufferOp, ProgramOp, TasksOp, buffers_of, families_of
@@ -75,7 +75,7 @@ def tasks_of_a_region(family: TasksOp) -> int:
     regions = family.write_accesses
     if not all(region.scatter for region in regions):
         return 1
-    used = {d for region in regions for e in access_exprs(region) for d in dims_used(e)}
+    used = {d for region in regions for e in region.exprs for d in dims_used(e)}
     return prod(n for d, n in enumerate(family.extents) if d not in used)
 
 

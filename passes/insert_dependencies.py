@@ -25,7 +25,7 @@ from hpmoe_ir.passes.analysis.dependence import (
     DependenceError,
     EventMap,
     Granularity,
-    Shape,
+    buffer_shape,
     events_between,
 )
 from hpmoe_ir.passes.analysis.level import programs_at
@@ -103,14 +103,13 @@ def find_dependences(program: ProgramOp, granularity: Granularity) -> list[Depen
         own = _accesses(family)
         found: dict[tuple[str, EventMap], tuple[TasksOp, list[str]]] = {}
         for access in own:
-            buffer = buffers[access.region.buffer]
             for earlier in accesses[access.region.buffer]:
                 if not (earlier.writes or access.writes):
                     continue
                 writers = {a.family for a in accesses[access.region.buffer] if a.writes}
                 # A part that is read must have been written, by the only family that could.
                 partial = access.writes or not earlier.writes or len(writers) > 1
-                events = _events(program, buffer, earlier, access, granularity, partial)
+                events = _events(program, buffers, earlier, access, granularity, partial)
                 if events is None:
                     continue
                 key = (earlier.family.sym_name.data, events)
@@ -145,13 +144,13 @@ def _accesses(family: TasksOp) -> list[FamilyAccess]:
 
 def _events(
     program: ProgramOp,
-    buffer: BufferOp,
+    buffers: dict[str, BufferOp],
     earlier: FamilyAccess,
     later: FamilyAccess,
     granularity: Granularity,
     partial: bool,
 ) -> EventMap | None:
-    shape = Shape(buffer.content, program.ranks.value.data)
+    shape = buffer_shape(earlier.region.buffer, buffers, program.ranks.value.data)
     try:
         events = events_between(
             earlier.family,
