@@ -12,7 +12,7 @@ from xdsl.utils.target import Target
 
 from hpmoe_ir.dialects.access import Access, GroupedRows, SentRows, TokenRows
 from hpmoe_ir.dialects.queue import SignalOp
-from hpmoe_ir.dialects.tile import TasksOp, buffer_type, route_type
+from hpmoe_ir.dialects.tile import TasksOp, buffer_route_type, buffer_type
 from hpmoe_ir.kernels.kernel import Kernel, TileOperand
 from hpmoe_ir.lowering.cpp_names import check_cpp_name
 from hpmoe_ir.lowering.cpp_text import wrapped
@@ -135,7 +135,7 @@ def _family(program: LoweredProgram, family: TasksOp, sizes: Sizes) -> FamilyCod
         buffer = program.buffers[route]
         assert buffer.offset is not None
         offset = sizes.offset(f"k{camel(route)}", buffer.offset.value.data)
-        experts = sizes.word(f"k{camel(route)}Experts", route_type(buffer).experts.data)
+        experts = sizes.word(f"k{camel(route)}Experts", buffer_route_type(buffer).experts.data)
         lines.append(f"const hpmoe::Route route = env.LoadRoute({offset}, {experts});")
     writes = _tiles(body, family.write_accesses, kernel.writes, "write")
     empty = _empty_checks(body, family.write_accesses)

@@ -36,9 +36,9 @@ from hpmoe_ir.dialects.tile import (
     BufferOp,
     TasksOp,
     buffer_bytes,
+    buffer_route_type,
     buffer_type,
     copy_bytes,
-    route_type,
 )
 from hpmoe_ir.lowering.program import LoweredProgram, LoweringError
 from hpmoe_ir.lowering.sizes import Sizes, camel
@@ -233,7 +233,7 @@ class TaskBody:
     def _local_experts(self) -> int:
         assert self.family.route is not None
         buffer = self.program.buffers[self.family.route.root_reference.data]
-        return route_type(buffer).local_experts
+        return buffer_route_type(buffer).local_experts
 
     def tile(self, region: Access) -> tuple[str, str]:
         """C++ type and expression of the tile that a region stands for."""

@@ -34,10 +34,10 @@ from hpmoe_ir.dialects.tile.buffer import (
     SPACES,
     BufferOp,
     buffer_bytes,
+    buffer_route_type,
     buffer_type,
     copy_bytes,
     element_bytes,
-    route_type,
 )
 from hpmoe_ir.dialects.tile.dependence import DependenceOp
 from hpmoe_ir.dialects.tile.tasks import TasksOp
@@ -52,12 +52,12 @@ __all__ = [
     "TasksOp",
     "Tile",
     "buffer_bytes",
+    "buffer_route_type",
     "buffer_type",
     "buffers_of",
     "copy_bytes",
     "element_bytes",
     "families_of",
-    "route_type",
 ]
 
 

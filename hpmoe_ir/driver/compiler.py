@@ -23,6 +23,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from hpmoe_ir.diagnostics import InputError, RefusedError, location_of, one_line, verify_module
 from hpmoe_ir.dialects.queue import ProgramOp
 from hpmoe_ir.driver.source import read_module
+from hpmoe_ir.levels import LEVELS
 from hpmoe_ir.lowering.ascendc import device_source
 from hpmoe_ir.lowering.host_project import project_files
 from hpmoe_ir.lowering.program import LoweredProgram, lowered_program
@@ -34,7 +35,6 @@ from hpmoe_ir.passes.convert_moe_to_comm import ConvertMoeToCommPass
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.lower_moe import LowerMoePass
 
-LEVELS = ("moe", "comm", "tile", "queue")
 """Levels whose IR is kept, from the graph down."""
 
 GRAPH_FILE = "graph.mlir"
@@ -290,7 +290,6 @@ def _read(path: Path) -> bytes:
 
 
 __all__ = [
-    "LEVELS",
     "Compiled",
     "CompiledKernel",
     "PassError",

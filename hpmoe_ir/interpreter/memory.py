@@ -25,7 +25,7 @@ from hpmoe_ir.dialects.access import (
 )
 from hpmoe_ir.dialects.index import evaluate_index
 from hpmoe_ir.dialects.placement import RouteType
-from hpmoe_ir.dialects.tile import BufferOp, TasksOp, buffer_type, route_type
+from hpmoe_ir.dialects.tile import BufferOp, TasksOp, buffer_route_type, buffer_type
 from hpmoe_ir.interpreter.values import Array, fresh, rounded
 from hpmoe_ir.kernels.kernel import TileView
 from hpmoe_ir.kernels.route_layout import STATUS_OK, RouteLayout
@@ -155,7 +155,7 @@ class TaskMemory:
             return None
         name = self.family.route.root_reference.data
         memory = self.ranks[rank]
-        return Route(memory.array(name), route_type(memory.buffers[name]), rank)
+        return Route(memory.array(name), buffer_route_type(memory.buffers[name]), rank)
 
     def tile(self, access: Access) -> TileView:
         """Returns the tile that an access stands for."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hpmoe_ir.dtypes import Float64Array
+from hpmoe_ir.integers import ceil_div
 from hpmoe_ir.machines.machine import Machine
 from hpmoe_ir.passes.tiling.tile_sizes import (
     ACCUMULATOR_BYTES,
@@ -73,7 +74,7 @@ class Product:
 
     def _blocks(self, cols: int) -> tuple[Float64Array, int]:
         """Blocks below and beside each other; a product without rows has none."""
-        return np.ceil(self.down / self.tile.m), -(-self.across // cols)
+        return np.ceil(self.down / self.tile.m), ceil_div(self.across, cols)
 
     def _chunks(self, cols: int) -> tuple[Float64Array, Float64Array, Float64Array]:
         """Steps of a chunk, chunks of a block, and how many of the left operand's stay in L1."""

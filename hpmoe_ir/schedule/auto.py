@@ -23,13 +23,14 @@ from hpmoe_ir.driver.compiler import Compiled, CompiledKernel, PassError, Progre
 from hpmoe_ir.driver.specs import find, parse_many
 from hpmoe_ir.extensions import extension_universe
 from hpmoe_ir.frontends.graph_layer import graph_layer
+from hpmoe_ir.integers import ceil_div, round_up
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import IdArray, RoutingError, generate_routing, parse_routing
 from hpmoe_ir.machines.machine import Machine
 from hpmoe_ir.passes.convert_comm_to_tile import MIN_TOKENS
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.passes.tiling.tile_sizes import CUBE_MACS, ELEMENT_BYTES, largest_matmul_tile
+from hpmoe_ir.passes.tiling.tile_sizes import CUBE, CUBE_MACS, ELEMENT_BYTES, largest_matmul_tile
 from hpmoe_ir.passes.verify_queues import VerifyQueuesPass
 from hpmoe_ir.run.execution import ExecutionError, build_program
 from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
@@ -128,7 +129,7 @@ def auto_candidates(layer: Layer) -> list[str]:
     groups = fitting_groups(config, tile.m)
     seventh, quarter = _columns(config.hidden, 7, tile.n), _columns(config.hidden, 4, tile.n)
     most = experts_beside_sums(config, machine)
-    some = -(-3 * most // 4)
+    some = ceil_div(3 * most, 4)
     choices = [
         (groups[0], seventh, some),
         (groups[0], seventh, most),
@@ -184,7 +185,7 @@ def _columns(width: int, parts: int, tile: int) -> int:
     for count in range(parts, 2 * parts):
         if width % (count * tile) == 0:
             return width // count
-    return -(-width // (parts * 16)) * 16
+    return round_up(ceil_div(width, parts), CUBE)
 
 
 def choose(

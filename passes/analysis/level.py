@@ -7,10 +7,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from hpmoe_ir.diagnostics import refuse
-
-LEVELS = ("moe", "comm", "tile", "queue")
-"""From the graph down. A module is at the lowest level whose dialect it has an operation of; the
-compute operations of `moe` stay until the tile level."""
+from hpmoe_ir.levels import LEVELS
 
 MADE_BY = {
     "moe": "a front end",

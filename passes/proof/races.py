@@ -10,6 +10,7 @@ import numpy as np
 from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.dialects.tile import BufferOp, buffer_bytes, buffers_of
+from hpmoe_ir.integers import ceil_div
 from hpmoe_ir.passes.analysis.task_uses import PAIRS, Meeting, Use, conflicts, meeting
 from hpmoe_ir.passes.proof.order import OrderProof
 from hpmoe_ir.passes.proof.run import RankSets, has_rank, rank_bits, told_ranks
@@ -277,7 +278,7 @@ def _check_counts(proof: OrderProof, told: RankSets) -> None:
     )
     unheard = members[event] & ~heard & ~rank_bits(tasks, task)
     open_ = np.flatnonzero(unheard.any(axis=1))
-    for part in np.array_split(open_, -(-open_.size * tasks.ranks // PAIRS) or 1):
+    for part in np.array_split(open_, ceil_div(open_.size * tasks.ranks, PAIRS) or 1):
         bits = np.unpackbits(unheard[part].view(np.uint8), axis=1, bitorder="little")
         row, slow_rank = np.nonzero(bits)
         at = part[row]

@@ -31,6 +31,7 @@ from hpmoe_ir.dialects.moe import tensor_type
 from hpmoe_ir.dialects.placement import AnyTensor, RouteType, RowsAttr
 from hpmoe_ir.dialects.tile import BufferOp, TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
+from hpmoe_ir.integers import ceil_div
 from hpmoe_ir.kernels.cann_like import PLAIN_PREFIX
 from hpmoe_ir.machines.machine import Machine
 from hpmoe_ir.passes.tiling.tile_sizes import MatmulTile
@@ -215,7 +216,7 @@ class Tiling:
         rows = self.partition.put_rows
         # A token goes to an expert at most once.
         most = min(route.tokens.data, route.rows.data)
-        chunks = -(-most // rows) if rows else self.partition.put_chunks
+        chunks = ceil_div(most, rows) if rows else self.partition.put_chunks
         return Chunk(index, chunks, rows or self.partition.matmul.m) if chunks > 1 else Chunk()
 
     def way_back(self, route: RouteType, width: int) -> list[ExpertRange]:
@@ -246,14 +247,14 @@ class Tiling:
         cols = cols or self.partition.return_cols
         if not cols or cols >= width:
             return WholeSelector(), []
-        return BlockSelector(index, cols), [("n", -(-width // cols))]
+        return BlockSelector(index, cols), [("n", ceil_div(width, cols))]
 
     def _vector_chunks(self, route: RouteType) -> int:
         if not self.partition.vector_rows:
             return self.partition.vector_chunks or self.partition.row_chunks
-        sources = -(-self.ranks // self.partition.source_groups)
+        sources = ceil_div(self.ranks, self.partition.source_groups)
         most = min(sources * route.tokens.data, route.rows.data)
-        return -(-most // self.partition.vector_rows)
+        return ceil_div(most, self.partition.vector_rows)
 
     def _grid(self, route: RouteType, chunks: int) -> list[tuple[str, int]]:
         return [

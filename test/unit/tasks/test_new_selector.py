@@ -25,6 +25,7 @@ from hpmoe_ir.driver.source import make_context, parse_module
 from hpmoe_ir.dtypes import Float64Array, round_to
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.interpreter.tasks import ProgramRun
+from hpmoe_ir.interpreter.values import Array
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.passes.lower_moe import LowerMoePass
 
@@ -124,7 +125,7 @@ def test_all_passes_do_the_same_with_a_new_selector(lowering: LowerMoePass):
 
 @pytest.mark.usefixtures("own_rows")
 def test_programs_run_with_a_new_selector():
-    outputs: list[list[dict[str, np.ndarray]]] = []
+    outputs: list[list[dict[str, Array]]] = []
     for own in (False, True):
         (program,) = stages(LowerMoePass(), own)[-1].ops
         assert isinstance(program, queue.ProgramOp)
@@ -141,6 +142,6 @@ def test_programs_run_with_a_new_selector():
             for t in (TOKENS, TOKENS - 3)
         ]
         outputs.append(ProgramRun(program, 1).launch(inputs))
-    for known, new in zip(*outputs, strict=True):
+    for known, new in zip(outputs[0], outputs[1], strict=True):
         assert not np.isnan(known["out"][: TOKENS - 3]).any()
         np.testing.assert_array_equal(known["out"], new["out"])
