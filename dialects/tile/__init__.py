@@ -2,7 +2,7 @@
 
 A `tile.program` is one rank's view of an SPMD program. Its buffers live in global memory; its
 families of tasks say, for each point of a grid, which kernel runs on which kind of core and which
-regions it reads and writes. Nothing says when a task runs: orders follow from regions
+parts of buffers it reads and writes. Nothing says when a task runs: orders follow from accesses
 (`insert-dependencies`), and a program without dependences may be run family by family.
 
 ```

@@ -92,13 +92,13 @@ class ExpertRange:
         """A grid whose first coordinate counts all local experts, for these alone."""
         return [(grid[0][0], self.count), *grid[1:]]
 
-    def region(self, region: Access) -> Access:
-        """A region of the expert that coordinate 0 counts, counted from the first of these."""
+    def access(self, access: Access) -> Access:
+        """Returns an access by the expert that coordinate 0 counts, counted from the first."""
         if not self.first:
-            return region
+            return access
         shifted = AffineExpr.dimension(0) + self.first
         others = [AffineExpr.dimension(i) for i in range(1, 4)]
-        return region.map_exprs(lambda e: e.replace_dims_and_symbols([shifted, *others], [RANK]))
+        return access.map_exprs(lambda e: e.replace_dims_and_symbols([shifted, *others], [RANK]))
 
 
 @dataclass(frozen=True)
@@ -312,11 +312,11 @@ class RowwiseTilingTrait(HasTilingTrait):
         route = route_of_rows(op.operands, tiling)
         rows = tiling.vector_rows(route.type)
 
-        def region(name: str) -> Access:
+        def access(name: str) -> Access:
             selectors: tuple[Selector, ...] = (rows, WholeSelector())
             return Access(name, selectors)
 
-        reads = [region(tiling.place(value)) for value in op.operands]
+        reads = [access(tiling.place(value)) for value in op.operands]
         short = op.name.split(".")[-1]
         tiling.tasks(
             TasksOp(
@@ -325,7 +325,7 @@ class RowwiseTilingTrait(HasTilingTrait):
                 "aiv",
                 cls.kernel,
                 reads,
-                [region(tiling.result(result, short))],
+                [access(tiling.result(result, short))],
                 cls.options(op),
                 route.route,
             )

@@ -147,10 +147,10 @@ def weight_gradient_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
                 "aic",
                 tiling.partition.matrix_kernel("weight_gradient"),
                 [
-                    experts.region(Access(tiling.place(op.lhs), (rows, lhs_cols))),
-                    experts.region(Access(tiling.place(op.rhs), (rows, rhs_cols))),
+                    experts.access(Access(tiling.place(op.lhs), (rows, lhs_cols))),
+                    experts.access(Access(tiling.place(op.rhs), (rows, rhs_cols))),
                 ],
-                [experts.region(Access(tiling.place(op.product), result, scatter=shares > 0))],
+                [experts.access(Access(tiling.place(op.product), result, scatter=shares > 0))],
                 {
                     "tile_m": tile.m,
                     "tile_n": tile.n,

@@ -173,7 +173,7 @@ def put_tasks(op: comm.PutOp, tiling: Tiling) -> None:
                     grid,
                     "aiv",
                     "copy_rows",
-                    [experts.region(read)],
+                    [experts.access(read)],
                     [written],
                     route=route.route,
                 )
@@ -181,7 +181,7 @@ def put_tasks(op: comm.PutOp, tiling: Tiling) -> None:
 
 
 def wait_tasks(op: comm.WaitOp, tiling: Tiling) -> None:
-    """No task: whoever reads the window depends on the puts, region by region.
+    """No task: whoever reads the window depends on the puts, access by access.
 
     A window that is a result of the function is copied: the next launch writes into it.
     """
@@ -249,10 +249,10 @@ def matmul_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
                 "aic",
                 tiling.partition.matrix_kernel("grouped_matmul"),
                 [
-                    experts.region(Access(tiling.place(op.lhs), (rows, WHOLE))),
-                    experts.region(Access(tiling.place(op.rhs), weights)),
+                    experts.access(Access(tiling.place(op.lhs), (rows, WHOLE))),
+                    experts.access(Access(tiling.place(op.rhs), weights)),
                 ],
-                [experts.region(Access(result, (rows, cols), scatter=shares > 0))],
+                [experts.access(Access(result, (rows, cols), scatter=shares > 0))],
                 {
                     "tile_m": tile.m,
                     "tile_n": tile.n,
