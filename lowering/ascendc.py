@@ -12,6 +12,7 @@ from xdsl.utils.target import Target
 
 from hpmoe_ir.dialects.access import Access, GroupedRows, SentRows, TokenRows
 from hpmoe_ir.dialects.queue import SignalOp
+from hpmoe_ir.dialects.symbol_names import GENERATED_NAMES
 from hpmoe_ir.dialects.tile import TasksOp, buffer_type, route_type
 from hpmoe_ir.kernels.kernel import Kernel, TileOperand
 from hpmoe_ir.lowering.cpp_names import check_cpp_name
@@ -21,9 +22,6 @@ from hpmoe_ir.lowering.events import event_number, event_wait
 from hpmoe_ir.lowering.program import LoweredProgram, LoweringError, lowered_program
 from hpmoe_ir.lowering.regions import TaskBody, element_name
 from hpmoe_ir.lowering.sizes import Sizes, camel
-
-RESERVED = frozenset({"table", "workspace", "windows", "tokens", "launch", "env", "args", "point"})
-"""Names that the generated functions have already."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ def device_source(program: LoweredProgram) -> str:
     check_cpp_name(program.op, program.name, "ascendc")
     pointers = [b.sym_name.data for b in program.arguments]
     for buffer in program.arguments:
-        check_cpp_name(buffer, buffer.sym_name.data, "ascendc", RESERVED)
+        check_cpp_name(buffer, buffer.sym_name.data, "ascendc", GENERATED_NAMES)
     fields = "\n".join(f"  GM_ADDR {p};" for p in pointers)
     parameters = ", ".join(f"GM_ADDR {p}" for p in [*pointers, "table", "workspace", "windows"])
     entry = wrapped(f"    {parameters}, uint32_t tokens, uint32_t launch) {{", 0)

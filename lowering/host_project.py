@@ -9,7 +9,7 @@ import hpmoe_ir
 from hpmoe_ir.lowering.cpp_text import COLUMNS, function, listed
 from hpmoe_ir.lowering.host import host_header, host_source
 from hpmoe_ir.lowering.host_example import example_source
-from hpmoe_ir.lowering.host_plan import STATUS, HostPlan, host_plan
+from hpmoe_ir.lowering.host_plan import HostPlan, host_plan
 from hpmoe_ir.lowering.program import LoweredProgram
 from hpmoe_ir.lowering.task_table import HEADER
 
@@ -85,7 +85,7 @@ def _enqueue(name: str) -> str:
 def kernel_source(plan: HostPlan) -> str:
     """Text of `kernel.asc`: the device source and what launches it."""
     given = [
-        "Address(call.status)" if a == STATUS else f"Address(arguments.{a})"
+        "Address(call.status)" if a == plan.status else f"Address(arguments.{a})"
         for a in plan.kernel_arguments
     ]
     given += [f"Address(call.{part})" for part in ("table", "workspace", "windows")]
