@@ -20,9 +20,10 @@ from hpmoe_ir.layer.values import LayerValues, make_values
 from hpmoe_ir.machines.machine import MACHINE_DIR
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.run.directions import backward_values, forward_values
+from hpmoe_ir.run.directions import backward_arguments, forward_arguments
 from hpmoe_ir.run.execution import RankInputs, Raw, build_program, run_program
 from hpmoe_ir.run.levels import rank_inputs, run_level
+from hpmoe_ir.run.signature import signatures
 from hpmoe_ir.runtime.cpu_build import cache_dir
 
 LAUNCHES = 3
@@ -154,7 +155,8 @@ def compile_start(start: Start) -> Program:
         make_context(), layer_module(start.config), start.lowering, backward=DeriveBackwardPass()
     )
     values = [_launch_values(start.config, n) for n in range(start.launches)]
-    forward = [forward_values(v) for v in values]
+    known = signatures(compiled.modules["moe"])
+    forward = [forward_arguments(known[FUNCTION], v) for v in values]
     name = FUNCTION
     given = forward
     if start.direction == "backward":
@@ -162,7 +164,10 @@ def compile_start(start: Start) -> Program:
         kernel = compiled.kernels[FUNCTION]
         executable = build_program(kernel.program, kernel.source)
         results = run_level("code", compiled, FUNCTION, forward, 0, executable)
-        given = [backward_values(v, r) for v, r in zip(values, results, strict=True)]
+        given = [
+            backward_arguments(known[name], known[FUNCTION], v, r)
+            for v, r in zip(values, results, strict=True)
+        ]
     kernel = compiled.kernels[name]
     inputs = [[rank_inputs(kernel, by_name) for by_name in launch] for launch in given]
     module = ModuleOp([kernel.program.op.clone()])

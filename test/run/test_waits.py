@@ -12,7 +12,7 @@ import pytest
 
 from hpmoe_ir.driver.compiler import CompiledKernel, compile_module
 from hpmoe_ir.driver.source import make_context
-from hpmoe_ir.frontends.build_layer import layer_module
+from hpmoe_ir.frontends.build_layer import FUNCTION, layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.layer.routing import parse_routing
 from hpmoe_ir.layer.values import make_values
@@ -21,9 +21,10 @@ from hpmoe_ir.lowering.program import lowered_program
 from hpmoe_ir.lowering.task_table import task_table
 from hpmoe_ir.passes.lower_moe import LowerMoePass
 from hpmoe_ir.passes.set_waits import SetWaitsPass
-from hpmoe_ir.run.directions import forward_values
+from hpmoe_ir.run.directions import forward_arguments
 from hpmoe_ir.run.execution import build_program, run_program
 from hpmoe_ir.run.levels import Values, rank_inputs
+from hpmoe_ir.run.signature import signatures
 from hpmoe_ir.runtime.cpu_model import MEMORY_MODELS
 from hpmoe_ir.runtime.device_fault import DeviceFault
 
@@ -64,7 +65,10 @@ def layer(*waits: SetWaitsPass) -> Layer:
     program = lowered_program(lowered, "test", compiled.functions[0])
     kernel = CompiledKernel(program, device_source(program), task_table(program))
     routing = parse_routing("zipf:1.2")
-    launches = [forward_values(make_values(config, [64, 64], routing, 3, n)) for n in (1, 2)]
+    forward = signatures(layer_module(config))[FUNCTION]
+    launches = [
+        forward_arguments(forward, make_values(config, [64, 64], routing, 3, n)) for n in (1, 2)
+    ]
     return Layer(kernel, launches)
 
 
