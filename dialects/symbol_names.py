@@ -23,12 +23,10 @@ CPP_KEYWORDS = frozenset(
 )
 """Keywords of C++17, and the one function that a program must have."""
 
-GENERATED_NAMES = frozenset(
-    {"table", "workspace", "windows", "tokens", "launch", "env", "args", "point"}
-)
-"""Names that generated code has of its own where it has those of buffers."""
+KERNEL_NAMES = frozenset({"table", "workspace", "windows", "tokens", "launch", "env", "args"})
+"""Parameters and variables of a generated kernel, beside the caller's buffers."""
 
-TAKEN = CPP_KEYWORDS | GENERATED_NAMES
+TAKEN = CPP_KEYWORDS | KERNEL_NAMES
 """Names that no buffer can have."""
 
 

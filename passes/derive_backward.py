@@ -54,14 +54,15 @@ def split_combines(function: FuncOp) -> None:
 class DeriveBackwardPass(ModulePass):
     """Adds to each function one for its gradients, which takes those of the results.
 
-    Reverse-mode differentiation of a graph of operations that have the trait `GradientTrait`. A
-    function `@f(inputs) -> results` becomes `@f(inputs) -> (results, saved)` and
-    `@f_backward(gradients of the results, inputs needed, saved[, accumulators]) -> gradients`. The
-    gradients are those of the float arguments that a result depends on, in the order of the
-    arguments. The attribute `moe.forward` of the backward function names the forward one, and the
-    roles of its arguments and results (`moe.role`) say by number to which argument or result of the
-    forward function each belongs. Names of values say nothing; where there are some, a value has
-    the same in both functions and the gradient of `%x` is `%dx`.
+    Reverse-mode differentiation of a graph of operations that have a gradient rule, of
+    `passes/gradient/rules.py` or their own by the trait `GradientTrait`. A function `@f(inputs) ->
+    results` becomes `@f(inputs) -> (results, saved)` and `@f_backward(gradients of the results,
+    inputs needed, saved[, accumulators]) -> gradients`. The gradients are those of the float
+    arguments that a result depends on, in the order of the arguments. The attribute `moe.forward`
+    of the backward function names the forward one, and the roles of its arguments and results
+    (`moe.role`) say by number to which argument or result of the forward function each belongs.
+    Names of values say nothing; where there are some, a value has the same in both functions and
+    the gradient of `%x` is `%dx`.
 
     Saved is each value that a gradient needs, unless it is an argument or in `recompute`. For a
     layer these are the rows received, what the up-projection made of them, its activation, and the

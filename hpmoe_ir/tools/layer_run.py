@@ -103,6 +103,8 @@ class LayerRun:
             raise InputError(
                 f"--late: expected ranks 0 to {layer.config.ranks - 1}, found {wrong[0]}"
             )
+        if args.check and layer.is_textbook:
+            self.reference.check_installed()
         known = signatures(compiled.modules["moe"])
         forward = next(s for s in known.values() if s.forward is None)
         backward = backward_of(known, forward.name)

@@ -70,7 +70,7 @@ def check_backward(
 
 
 def _names(forward: FuncOp, backward: FuncOp, kind: RoleKind) -> dict[str, str]:
-    """Arguments of the backward function with a role, by name, and what of `forward` each is for."""
+    """Arguments of the backward function with a role, by name, and what of `forward` each has."""
     found: dict[str, str] = {}
     for arg, role in zip(backward.args, stated_roles(backward)[0], strict=True):
         if role is not None and role.kind is kind and role.number is not None:
