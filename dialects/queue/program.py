@@ -53,7 +53,8 @@ class ProgramOp(IRDLOperation):
     """One rank's program with its queues and events.
 
     ```
-    queue.program @layer ranks 2 machine "ascend-a3" (@x: tokens, ...) -> (@out: output, ...) {
+    queue.program @layer ranks 2 machine "ascend-a3" (@x: tokens, @ids: expert_ids)
+        -> (@out: output, @status: status) {
       ...
     }
     ```

@@ -107,8 +107,8 @@ class ProgramOp(IRDLOperation):
     its caller's buffers in their own order. A backward program names the forward one:
 
     ```
-    tile.program @layer_backward forward @layer ranks 2 (@dout: gradient of result 0, ...)
-        -> (@dx: gradient of argument 0, ...) {
+    tile.program @layer_backward forward @layer ranks 2 (@dout: gradient of result 0)
+        -> (@dx: gradient of argument 0) {
       ...
     }
     ```

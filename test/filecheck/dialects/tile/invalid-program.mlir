@@ -410,6 +410,7 @@ tile.program @p ranks 2 (@x: tokens) -> () {
 
 // CHECK-NEXT: invalid-program.mlir:[[# @LINE + 1]]:1: error: tile.program: expected arguments and results to be listed both or neither
 "tile.program"() <{sym_name = "p", ranks = 2 : i64, arguments = []}> ({
+^bb0:
 }) : () -> ()
 
 // -----
