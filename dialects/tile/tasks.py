@@ -27,7 +27,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from hpmoe_ir.dialects.access import Access, access_exprs, format_access, parse_access
 from hpmoe_ir.dialects.index import IntArray, dims_used, format_index, parse_index
-from hpmoe_ir.dialects.tile.types import AccessAttr, CostAttr, IndexAttr
+from hpmoe_ir.dialects.tile.types import AccessAttr, IndexAttr
 from hpmoe_ir.kernels.kernel import Kernel, KernelError
 from hpmoe_ir.kernels.registry import find_kernel
 
@@ -71,8 +71,6 @@ class TasksOp(IRDLOperation):
     writes = prop_def(ArrayAttr[AccessAttr])
     scalars = prop_def(ArrayAttr[IndexAttr])
     """Further unsigned arguments of the kernel."""
-    cost = opt_prop_def(CostAttr)
-    """What a task costs, by `annotate-costs`."""
 
     traits = traits_def(SymbolOpInterface())
 
@@ -184,13 +182,9 @@ class TasksOp(IRDLOperation):
             scalars = parser.parse_comma_separated_list(
                 parser.Delimiter.PAREN, lambda: parse_index(parser, dims)
             )
-        cost = None
-        if parser.parse_optional_keyword("cost"):
-            cost = CostAttr(CostAttr.parse_parameter(parser))
         grid_dims = list(zip(dims, grid, strict=True))
         op = cls(name, grid_dims, core, kernel, reads, writes, None, route, scalars)
         op.options = DictionaryAttr(options)
-        op.cost = cost
         return op
 
     def print(self, printer: Printer) -> None:
@@ -220,9 +214,6 @@ class TasksOp(IRDLOperation):
                 printer.print_string("\n")
                 text = ", ".join(format_index(s.data, names) for s in self.scalars)
                 printer.print_string(f"scalars ({text})")
-            if self.cost is not None:
-                printer.print_string("\ncost ")
-                self.cost.print_parameter(printer)
 
     def verify_(self) -> None:
         if len(self.dims) != len(self.extents):

@@ -7,8 +7,9 @@ matrix tasks blocks are counted as their kernels do them (`matrix_times`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -20,16 +21,18 @@ from hpmoe_ir.dialects.access import (
     RowSelector,
     SentRows,
     TokenRows,
+    WholeSelector,
+    access_exprs,
     chunk_bounds,
     group_bounds,
 )
-from hpmoe_ir.dialects.index import IntArray, evaluate_index
+from hpmoe_ir.dialects.index import IntArray, dims_used, evaluate_index
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile import BufferOp, TasksOp, element_bytes
 from hpmoe_ir.kernels.cann_like import PLAIN_PREFIX
+from hpmoe_ir.kernels.kernel import Cost
 from hpmoe_ir.kernels.matrix_times import FloatArray, Product
 from hpmoe_ir.machines.machine import Machine
-from hpmoe_ir.passes.annotate_costs import family_cost, region_columns, tasks_of_a_region
 from hpmoe_ir.passes.policies.policy import SchedulingInput
 from hpmoe_ir.passes.tiling.tile_sizes import CUBE_MACS, ELEMENT_BYTES, MatmulTile
 
@@ -50,10 +53,10 @@ class TaskTimes:
 
 
 def task_times(family: TasksOp, work: SchedulingInput) -> TaskTimes:
-    """The times of a family's tasks, by its costs or those that its kernel declares."""
+    """The times of a family's tasks, by the costs that its kernel declares."""
     machine = work.machine
     rates = machine.rates
-    cost = (family.cost or family_cost(family, work.buffers)).data
+    cost = family_cost(family, work.buffers)
     rows = _rows(family, work)
     cores = machine.cores(family.core.data)
     shared = rates.shared_bandwidth_l2 / cores
@@ -83,7 +86,7 @@ def task_times(family: TasksOp, work: SchedulingInput) -> TaskTimes:
 
 def _matrix_seconds(family: TasksOp, work: SchedulingInput, rows: FloatArray) -> FloatArray:
     """Of matrix tasks, on cores that have the chip for themselves."""
-    macs = rows * (family.cost or family_cost(family, work.buffers)).data.macs
+    macs = rows * family_cost(family, work.buffers).macs
     options = family.int_options
     if not {"tile_m", "tile_n", "tile_k"} <= options.keys():
         return macs / (CUBE_MACS * work.machine.rates.clock_frequency)
@@ -107,6 +110,44 @@ def _matrix_seconds(family: TasksOp, work: SchedulingInput, rows: FloatArray) ->
         plain=family.kernel.data.startswith(PLAIN_PREFIX),
         gradient=gradient,
     ).seconds()
+
+
+def family_cost(family: TasksOp, buffers: Mapping[str, BufferOp]) -> Cost:
+    """What a task of a family costs, for each row if it has dynamic rows."""
+    reads, writes = (
+        [region_columns(region, buffers[region.buffer]) for region in regions]
+        for regions in (family.read_accesses, family.write_accesses)
+    )
+    cost = family.find_kernel().cost(reads, writes, family.int_options)
+    sharing = tasks_of_a_region(family)
+    return Cost(
+        macs=-(-cost.macs // sharing),
+        vector_elements=-(-cost.vector_elements // sharing),
+        bytes_moved=-(-cost.bytes_moved // sharing),
+    )
+
+
+def tasks_of_a_region(family: TasksOp) -> int:
+    """Tasks that write one region together, 1 unless all regions are written by `scatter`."""
+    regions = family.write_accesses
+    if not all(region.scatter for region in regions):
+        return 1
+    used = {d for region in regions for e in access_exprs(region) for d in dims_used(e)}
+    return prod(n for d, n in enumerate(family.extents) if d not in used)
+
+
+def region_columns(region: Access, buffer: BufferOp) -> int:
+    """Columns of a region's tile, 1 where they are dynamic rows of one number each."""
+    if isinstance(buffer.content, RouteType):
+        return 1
+    selector, extent = region.selectors[-1], buffer.content.dims[-1]
+    match selector:
+        case WholeSelector():
+            return extent
+        case BlockSelector():
+            return min(selector.size, extent)
+        case _:
+            return 1
 
 
 def _region_rows(region: Access, buffer: BufferOp) -> int:
