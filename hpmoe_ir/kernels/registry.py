@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 
 from hpmoe_ir.extensions import KERNELS, extensions
-from hpmoe_ir.kernels.backward import BACKWARD_KERNELS
 from hpmoe_ir.kernels.cann_like import plain_kernel
-from hpmoe_ir.kernels.forward import FORWARD_KERNELS
 from hpmoe_ir.kernels.kernel import Kernel, KernelError
-from hpmoe_ir.kernels.shared import share_kernel
+from hpmoe_ir.kernels.matmul import share_kernel
+from hpmoe_ir.kernels.routing import FORWARD_KERNELS
+from hpmoe_ir.kernels.rows import BACKWARD_KERNELS
 
 
 def _built_in() -> Iterator[Kernel]:

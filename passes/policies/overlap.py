@@ -19,7 +19,7 @@ import numpy as np
 from hpmoe_ir.dialects.access import BlockSelector
 from hpmoe_ir.dialects.index import BoolArray, IntArray, dims_used, evaluate_index
 from hpmoe_ir.dialects.tile import TasksOp
-from hpmoe_ir.kernels.shared import SHARE_SCALARS
+from hpmoe_ir.kernels.matmul import SHARE_SCALARS
 from hpmoe_ir.passes.analysis.task_roles import (
     FamilyGraph,
     Segment,

@@ -13,13 +13,13 @@ from hpmoe_ir.driver.compiler import CompiledKernel, compile_module
 from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
+from hpmoe_ir.kernels.matmul_tile import CUBE_MACS
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import generate_routing, parse_routing
 from hpmoe_ir.layer.values import LayerValues, make_values
 from hpmoe_ir.lowering.task_table import HEADER
 from hpmoe_ir.machines.rates import RATE_NAMES
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.passes.tiling.tile_sizes import CUBE_MACS
 from hpmoe_ir.run.directions import forward_values
 from hpmoe_ir.run.execution import ExecutionError, build_program, run_program
 from hpmoe_ir.run.levels import rank_inputs

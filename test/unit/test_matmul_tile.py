@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpmoe_ir.machines.machine import Machine, load_machine, machine_names
-from hpmoe_ir.passes.tiling.tile_sizes import (
+from hpmoe_ir.kernels.matmul_tile import (
     MatmulTile,
     TileSizeError,
     check_matmul_tile,
     even_part,
     largest_matmul_tile,
 )
+from hpmoe_ir.machines.machine import Machine, load_machine, machine_names
 
 A3 = load_machine("ascend-a3")
 

@@ -13,14 +13,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hpmoe_ir.machines.machine import Machine
-from hpmoe_ir.passes.tiling.tile_sizes import (
+from hpmoe_ir.kernels.matmul_tile import (
     ACCUMULATOR_BYTES,
     BUFFERS,
     CUBE_MACS,
     ELEMENT_BYTES,
     MatmulTile,
 )
+from hpmoe_ir.machines.machine import Machine
 
 FloatArray: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
