@@ -59,7 +59,7 @@ def device_source(program: LoweredProgram) -> str:
     functions = [_family(program, family, sizes) for family in program.families.values()]
     credits = [credit_function(program, signal, sizes) for signal in credited_signals(program)]
     own = {"hpmoe/worker.h", "hpmoe/credit.h"} if credits else {"hpmoe/worker.h"}
-    headers = sorted({f.kernel.header for f in functions} | own)
+    headers = sorted({f.kernel.ascendc.header for f in functions} | own)
     includes = "\n".join(f'#include "{h}"' for h in headers)
     enumerators = "\n".join(f"  {name}," for name in sizes.values)
     check_cpp_name(program.op, program.name, "ascendc")
@@ -243,7 +243,7 @@ class _Call:
         """The call of the kernel's function."""
         family = self.body.family
         arguments: list[str] = []
-        if self.kernel.templated:
+        if self.kernel.ascendc.templated:
             arguments.append(self._activation())
         options = family.int_options
         arguments += [str(options[o]) for o in self.kernel.options]
@@ -254,7 +254,7 @@ class _Call:
             else self.body.index(s.data)
             for i, s in enumerate(family.scalars)
         ]
-        return f"{self.kernel.function}{template}({', '.join([*tiles, *scalars])});"
+        return f"{self.kernel.ascendc.name}{template}({', '.join([*tiles, *scalars])});"
 
     def _activation(self) -> str:
         """The activation type: that of the first tile which has it."""

@@ -41,9 +41,10 @@ def project_files(
     files |= {f"include/{n}": text for n, text in _headers(RUNTIME / "device", "hpmoe").items()}
     # Kernels that are registered from elsewhere bring the headers of their include directory.
     for family in program.families.values():
-        kernel = family.find_kernel()
-        if kernel.include is not None:
-            files[f"include/{kernel.header}"] = (kernel.include / kernel.header).read_text()
+        function = family.find_kernel().ascendc
+        if function.include is not None:
+            text = (function.include / function.header).read_text()
+            files[f"include/{function.header}"] = text
     return dict(sorted(files.items()))
 
 

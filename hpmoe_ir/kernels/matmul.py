@@ -1,8 +1,14 @@
-"""Matrix kernels whose tasks share a product: each does every n-th block of it.
+"""The matrix kernels, each in four variants.
 
-The device functions are those of `grouped_matmul` and `weight_gradient`, given the first block and
-the step. A family of such tasks writes `scatter`: which elements are a task's depends on the number
-of rows, but no two tasks have the same.
+A task does a whole product, or tasks share one: each then does every n-th block of it. Which
+elements of the result are a task's depends on the number of rows, but no two tasks have the same; a
+family of such tasks writes `scatter`. CANN-like variants compute the same but use a core as CANN's
+grouped matmul does, block by block: L1 holds two chunks of both operands and nothing that stays,
+and a block of a gradient is stored before the next is begun. With them other systems' schedules are
+compared.
+
+References work on the tiles that a task is given and on nothing else; sums over rows are in NumPy's
+order, others in the order of the device code.
 """
 
 from __future__ import annotations
@@ -10,10 +16,38 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from hpmoe_ir.kernels.kernel import Kernel, TileView
+from hpmoe_ir.kernels.device import BUFFERS, ELEMENT_BYTES, FLOAT_BYTES
+from hpmoe_ir.kernels.kernel import (
+    AscendCFunction,
+    Cost,
+    Element,
+    Kernel,
+    LocalUse,
+    Reference,
+    TileOperand,
+    TileView,
+    Variant,
+)
+from hpmoe_ir.kernels.matmul_time import grouped_matmul_time, weight_gradient_time
+from hpmoe_ir.machines.core_kind import CoreKind
 
-SHARE_SCALARS = ("first", "step")
-"""Number of the task's first block, row by row of blocks, and of tasks that share the product."""
+TILE_OPTIONS = ("tile_m", "tile_n", "tile_k")
+
+
+def _grouped_matmul(
+    reads: Sequence[TileView], writes: Sequence[TileView], o: Mapping[str, int], _s: Sequence[int]
+) -> None:
+    (rows, weights), (out,) = reads, writes
+    w = weights.array.T if o["transpose_rhs"] else weights.array
+    out.store(rows.array @ w)
+
+
+def _weight_gradient(
+    reads: Sequence[TileView], writes: Sequence[TileView], o: Mapping[str, int], _s: Sequence[int]
+) -> None:
+    (lhs, rhs), (out,) = reads, writes
+    product = lhs.array.T @ rhs.array
+    out.store(out.array + product if o["accumulate"] else product)
 
 
 def _blocks(
@@ -30,7 +64,7 @@ def _blocks(
         yield *cut, TileView(out.array[cut], out.first + row, out.round_to)
 
 
-def _grouped_matmul_share(
+def _grouped_matmul_shared(
     reads: Sequence[TileView],
     writes: Sequence[TileView],
     options: Mapping[str, int],
@@ -42,7 +76,7 @@ def _grouped_matmul_share(
         block.store(lhs.array[rows] @ w[:, cols])
 
 
-def _weight_gradient_share(
+def _weight_gradient_shared(
     reads: Sequence[TileView],
     writes: Sequence[TileView],
     options: Mapping[str, int],
@@ -54,15 +88,101 @@ def _weight_gradient_share(
         block.store(block.array + product if options["accumulate"] else product)
 
 
-def share_kernel(whole: Kernel) -> Kernel:
-    """The kernel by which tasks share what a task of `whole` does."""
-    references = {
-        "grouped_matmul": _grouped_matmul_share,
-        "weight_gradient": _weight_gradient_share,
-    }
-    return replace(
-        whole,
-        name=f"{whole.name}_share",
-        reference=references[whole.name],
-        scalars=SHARE_SCALARS,
+def _grouped_matmul_cost(reads: Sequence[int], writes: Sequence[int], o: Mapping[str, int]) -> Cost:
+    # Both operands come once for each L0 tile that they take part in.
+    rows = reads[0] * -(-writes[0] // o["tile_n"])
+    weights = -(-reads[0] * writes[0] // o["tile_m"])
+    return Cost(
+        macs=reads[0] * writes[0],
+        bytes_moved=(rows + weights + writes[0]) * ELEMENT_BYTES,
     )
+
+
+def _weight_gradient_cost(
+    reads: Sequence[int], writes: Sequence[int], o: Mapping[str, int]
+) -> Cost:
+    # Both operands come once for each L0 tile that they take part in. The result is written once,
+    # however many rows there are, so it is not part of the cost of a row.
+    lhs = reads[0] * -(-reads[1] // o["tile_n"])
+    rhs = reads[1] * -(-reads[0] // o["tile_m"])
+    return Cost(macs=reads[0] * reads[1], bytes_moved=(lhs + rhs) * ELEMENT_BYTES)
+
+
+def _local_use(options: Mapping[str, int]) -> LocalUse:
+    """Two steps in L0A and L0B, one result in L0C; of L1 at least two steps of both operands.
+
+    That is what hpmoe/matmul_block.h needs; of L1 it takes as many steps as fit twice.
+    """
+    m, n, k = (options[option] for option in TILE_OPTIONS)
+    return LocalUse(
+        l0a=BUFFERS * ELEMENT_BYTES * m * k,
+        l0b=BUFFERS * ELEMENT_BYTES * n * k,
+        l0c=FLOAT_BYTES * m * n,
+        l1=BUFFERS * ELEMENT_BYTES * (m + n) * k,
+        event_ids=2,
+    )
+
+
+def _variants(kernel: Kernel, shared: Reference, cann_like: str) -> tuple[Kernel, ...]:
+    """Returns a kernel and its variants.
+
+    `shared` is the reference of a task that shares a product, `cann_like` the C++ function of the
+    CANN-like variants. The C++ functions take the scalars of a shared product, by default those of
+    a whole one.
+    """
+    share = replace(
+        kernel,
+        name=f"{kernel.name}_share",
+        reference=shared,
+        scalars=("first", "step"),
+        variant_of=kernel.name,
+        variant=Variant(shares_product=True),
+    )
+    return kernel, share, *(_cann_like(k, cann_like) for k in (kernel, share))
+
+
+def _cann_like(kernel: Kernel, function: str) -> Kernel:
+    return replace(
+        kernel,
+        name=f"cann_like_{kernel.name}",
+        ascendc=replace(kernel.ascendc, name=function),
+        variant_of=kernel.base,
+        variant=replace(kernel.variant, cann_like=True),
+    )
+
+
+MATMUL_KERNELS = (
+    *_variants(
+        Kernel(
+            name="grouped_matmul",
+            core=CoreKind.AIC,
+            reads=(TileOperand("rows"), TileOperand("weights")),
+            writes=(TileOperand("out"),),
+            ascendc=AscendCFunction("hpmoe::GroupedMatmul", "hpmoe/grouped_matmul.h"),
+            reference=_grouped_matmul,
+            cost=_grouped_matmul_cost,
+            time=grouped_matmul_time,
+            options=(*TILE_OPTIONS, "transpose_rhs"),
+            local_use=_local_use,
+        ),
+        _grouped_matmul_shared,
+        "hpmoe::CannLikeGroupedMatmul",
+    ),
+    *_variants(
+        Kernel(
+            name="weight_gradient",
+            core=CoreKind.AIC,
+            reads=(TileOperand("lhs"), TileOperand("rhs")),
+            writes=(TileOperand("out", Element.ACTIVATION_OR_F32),),
+            ascendc=AscendCFunction("hpmoe::WeightGradient", "hpmoe/weight_gradient.h"),
+            reference=_weight_gradient,
+            cost=_weight_gradient_cost,
+            time=weight_gradient_time,
+            options=(*TILE_OPTIONS, "accumulate"),
+            local_use=_local_use,
+        ),
+        _weight_gradient_shared,
+        "hpmoe::CannLikeWeightGradient",
+    ),
+)
+"""The matrix kernels and their variants."""

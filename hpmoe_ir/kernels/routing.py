@@ -1,7 +1,6 @@
-"""The kernels that come with the project, with their NumPy references and costs.
+"""Kernels that make a route: how many tokens go where, and where their rows begin.
 
-The references work on the tiles that a task is given and on nothing else; sums are in the order of
-the device code, in float32.
+References work on the tiles that a task is given and on nothing else.
 """
 
 from __future__ import annotations
@@ -10,10 +9,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from hpmoe_ir.kernels.kernel import Cost, Kernel, TileOperand, TileView, matmul_local
+from hpmoe_ir.kernels.kernel import AscendCFunction, Element, Kernel, TileOperand, TileView
 from hpmoe_ir.kernels.route_layout import RouteLayout
-
-ACTIVATION_BYTES = 2
+from hpmoe_ir.machines.core_kind import CoreKind
 
 
 def _count_tokens(
@@ -57,185 +55,49 @@ def _build_route(
     status.array[...] = built[: status.array.size]
 
 
-def _gather_rows(
-    reads: Sequence[TileView], writes: Sequence[TileView], _o: Mapping[str, int], s: Sequence[int]
-) -> None:
-    (x, order), (out,), (top_k,) = reads, writes, s
-    out.store(x.array[order.array // top_k])
-
-
-def _copy_rows(
-    reads: Sequence[TileView], writes: Sequence[TileView], _o: Mapping[str, int], _s: Sequence[int]
-) -> None:
-    (rows,), (out,) = reads, writes
-    out.store(rows.array)
-
-
-def _grouped_matmul(
-    reads: Sequence[TileView], writes: Sequence[TileView], o: Mapping[str, int], _s: Sequence[int]
-) -> None:
-    (rows, weights), (out,) = reads, writes
-    w = weights.array.T if o["transpose_rhs"] else weights.array
-    out.store(rows.array @ w)
-
-
-def _swiglu(
-    reads: Sequence[TileView], writes: Sequence[TileView], _o: Mapping[str, int], _s: Sequence[int]
-) -> None:
-    (h,), (out,) = reads, writes
-    gate, up = np.split(h.array, 2, axis=1)
-    with np.errstate(over="ignore"):
-        out.store(gate / (1 + np.exp(-gate)) * up)
-
-
-def _weighted_sum(
-    reads: Sequence[TileView], writes: Sequence[TileView], _o: Mapping[str, int], _s: Sequence[int]
-) -> None:
-    (back, position, gate), (out,) = reads, writes
-    total = np.zeros(out.array.shape, dtype=np.float32)
-    for k in range(position.array.shape[1]):
-        total += gate.array[:, k : k + 1] * back.array[position.array[:, k]]
-    out.store(total)
-
-
-def _no_cost(_r: Sequence[int], _w: Sequence[int], _o: Mapping[str, int]) -> Cost:
-    return Cost()
-
-
-def _move_cost(reads: Sequence[int], writes: Sequence[int], _o: Mapping[str, int]) -> Cost:
-    return Cost(bytes_moved=2 * writes[0] * ACTIVATION_BYTES)
-
-
-def _matmul_cost(reads: Sequence[int], writes: Sequence[int], o: Mapping[str, int]) -> Cost:
-    # Both operands come once for each L0 tile that they take part in.
-    rows = reads[0] * -(-writes[0] // o["tile_n"])
-    weights = -(-reads[0] * writes[0] // o["tile_m"])
-    return Cost(
-        macs=reads[0] * writes[0],
-        bytes_moved=(rows + weights + writes[0]) * ACTIVATION_BYTES,
-    )
-
-
-def _swiglu_cost(reads: Sequence[int], writes: Sequence[int], _o: Mapping[str, int]) -> Cost:
-    # Three casts, then Muls, Exp, Adds, Div, Mul.
-    return Cost(
-        vector_elements=8 * writes[0],
-        bytes_moved=(reads[0] + writes[0]) * ACTIVATION_BYTES,
-    )
-
-
-def _weighted_sum_cost(reads: Sequence[int], writes: Sequence[int], _o: Mapping[str, int]) -> Cost:
-    # A cast and an Axpy for each copy of the token, one cast of the sum.
-    copies = reads[1]
-    return Cost(
-        vector_elements=(2 * copies + 1) * writes[0],
-        bytes_moved=(copies + 1) * writes[0] * ACTIVATION_BYTES,
-    )
-
-
 def _ints(*names: str) -> tuple[TileOperand, ...]:
-    return tuple(TileOperand(n, "i32") for n in names)
+    return tuple(TileOperand(name, Element.I32) for name in names)
 
 
-FORWARD_KERNELS = (
+def _function(name: str, header: str) -> AscendCFunction:
+    """A function on numbers of rows, which has nothing to do with the activation type."""
+    return AscendCFunction(f"hpmoe::{name}", f"hpmoe/{header}", templated=False)
+
+
+ROUTING_KERNELS = (
     Kernel(
-        "count_tokens",
-        "hpmoe::CountTokens",
-        "hpmoe/count_tokens.h",
-        "aiv",
-        _ints("ids"),
-        _ints("counts"),
-        _count_tokens,
-        _no_cost,
-        templated=False,
+        name="count_tokens",
+        core=CoreKind.AIV,
+        reads=_ints("ids"),
+        writes=_ints("counts"),
+        ascendc=_function("CountTokens", "count_tokens.h"),
+        reference=_count_tokens,
     ),
     Kernel(
-        "exchange_counts",
-        "hpmoe::ExchangeCounts",
-        "hpmoe/exchange_counts.h",
-        "aiv",
-        _ints("chunk_counts"),
-        _ints("row"),
-        _exchange_counts,
-        _no_cost,
-        templated=False,
+        name="exchange_counts",
+        core=CoreKind.AIV,
+        reads=_ints("chunk_counts"),
+        writes=_ints("row"),
+        ascendc=_function("ExchangeCounts", "exchange_counts.h"),
+        reference=_exchange_counts,
     ),
     Kernel(
-        "place_tokens",
-        "hpmoe::PlaceTokens",
-        "hpmoe/place_tokens.h",
-        "aiv",
-        _ints("ids", "chunk_counts"),
-        _ints("order", "position"),
-        _place_tokens,
-        _no_cost,
+        name="place_tokens",
+        core=CoreKind.AIV,
+        reads=_ints("ids", "chunk_counts"),
+        writes=_ints("order", "position"),
+        ascendc=_function("PlaceTokens", "place_tokens.h"),
+        reference=_place_tokens,
         scalars=("chunk",),
-        templated=False,
     ),
     Kernel(
-        "build_route",
-        "hpmoe::BuildRoute",
-        "hpmoe/build_route.h",
-        "aiv",
-        _ints("counts"),
-        _ints("route", "status"),
-        _build_route,
-        _no_cost,
+        name="build_route",
+        core=CoreKind.AIV,
+        reads=_ints("counts"),
+        writes=_ints("route", "status"),
+        ascendc=_function("BuildRoute", "build_route.h"),
+        reference=_build_route,
         scalars=("rank", "capacity"),
-        templated=False,
-    ),
-    Kernel(
-        "gather_rows",
-        "hpmoe::GatherRows",
-        "hpmoe/put_rows.h",
-        "aiv",
-        (TileOperand("x"), TileOperand("order", "i32")),
-        (TileOperand("out"),),
-        _gather_rows,
-        _move_cost,
-        scalars=("top_k",),
-    ),
-    Kernel(
-        "copy_rows",
-        "hpmoe::CopyRows",
-        "hpmoe/put_rows.h",
-        "aiv",
-        (TileOperand("rows"),),
-        (TileOperand("out"),),
-        _copy_rows,
-        _move_cost,
-    ),
-    Kernel(
-        "grouped_matmul",
-        "hpmoe::GroupedMatmul",
-        "hpmoe/grouped_matmul.h",
-        "aic",
-        (TileOperand("rows"), TileOperand("weights")),
-        (TileOperand("out"),),
-        _grouped_matmul,
-        _matmul_cost,
-        options=("tile_m", "tile_n", "tile_k", "transpose_rhs"),
-        local_use=matmul_local,
-    ),
-    Kernel(
-        "swiglu",
-        "hpmoe::SwiGlu",
-        "hpmoe/swiglu.h",
-        "aiv",
-        (TileOperand("h"),),
-        (TileOperand("out"),),
-        _swiglu,
-        _swiglu_cost,
-    ),
-    Kernel(
-        "weighted_sum",
-        "hpmoe::WeightedSum",
-        "hpmoe/weighted_sum.h",
-        "aiv",
-        (TileOperand("back"), TileOperand("position", "i32"), TileOperand("gate", "f32")),
-        (TileOperand("out"),),
-        _weighted_sum,
-        _weighted_sum_cost,
     ),
 )
-"""The kernels of the forward direction."""
+"""The kernels that make a route."""

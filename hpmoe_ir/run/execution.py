@@ -66,8 +66,8 @@ def build_program(
     """
     directory = cache_dir() / "sources"
     path = directory / f"{program.name}-{hashlib.sha256(source.encode()).hexdigest()[:16]}.cpp"
-    kernels = (family.find_kernel() for family in program.families.values())
-    extra = {kernel.include for kernel in kernels if kernel.include is not None}
+    functions = (family.find_kernel().ascendc for family in program.families.values())
+    extra = {function.include for function in functions if function.include is not None}
     include = [DEVICE_INCLUDE, *sorted(extra)]
     try:
         directory.mkdir(parents=True, exist_ok=True)

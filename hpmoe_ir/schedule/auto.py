@@ -23,7 +23,8 @@ from hpmoe_ir.driver.compiler import Compiled, CompiledKernel, PassError, Progre
 from hpmoe_ir.driver.specs import find, parse_many
 from hpmoe_ir.extensions import extension_universe
 from hpmoe_ir.frontends.graph_layer import graph_layer
-from hpmoe_ir.kernels.matmul_tile import CUBE_MACS, ELEMENT_BYTES, largest_matmul_tile
+from hpmoe_ir.kernels.device import CUBE_MACS, ELEMENT_BYTES
+from hpmoe_ir.kernels.matmul_tile import largest_matmul_tile
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import IdArray, RoutingError, generate_routing, parse_routing
 from hpmoe_ir.machines.machine import Machine

@@ -19,7 +19,6 @@ import numpy as np
 from hpmoe_ir.dialects.access import BlockSelector
 from hpmoe_ir.dialects.index import BoolArray, IntArray, dims_used, evaluate_index
 from hpmoe_ir.dialects.tile import TasksOp
-from hpmoe_ir.kernels.matmul import SHARE_SCALARS
 from hpmoe_ir.passes.analysis.task_roles import (
     FamilyGraph,
     Segment,
@@ -126,9 +125,9 @@ def _place(family: TasksOp) -> IntArray:
     from expert to expert they begin with another core, about a golden section further.
     """
     places, expert = np.arange(family.task_count), expert_of(family)
-    if family.find_kernel().scalars != SHARE_SCALARS or expert is None:
+    if not family.find_kernel().variant.shares_product or expert is None:
         return places
-    first, shares = (evaluate_index(s.data, family.coordinates(), 0) for s in family.scalars)
+    *_, first, shares = (evaluate_index(s.data, family.coordinates(), 0) for s in family.scalars)
     count = int(np.max(shares))
     steps = [step for step in range(1, count) if gcd(step, count) == 1] or [0]
     step = min(steps, key=lambda step: abs(step - GOLDEN * count))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -31,9 +32,13 @@ from hpmoe_ir.dialects.moe import tensor_type
 from hpmoe_ir.dialects.placement import AnyTensor, RouteType, RowsAttr
 from hpmoe_ir.dialects.tile import BufferOp, TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
-from hpmoe_ir.kernels.cann_like import PLAIN_PREFIX
+from hpmoe_ir.kernels.kernel import Variant
 from hpmoe_ir.kernels.matmul_tile import MatmulTile
+from hpmoe_ir.kernels.registry import find_variant
 from hpmoe_ir.machines.machine import Machine
+
+MatmulKernels: TypeAlias = Literal["default", "cann-like"]
+"""Kernels of matrix tasks: the fastest ones, or those that use a core as CANN's grouped matmul."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +74,13 @@ class Partition:
     last_experts: int = 0
     """Local experts, the last ones, that `return_cols` cuts on the way back, in their last product
     and in the puts after it; 0: all, in the puts alone."""
-    plain_products: bool = False
-    """Whether matrix tasks run the plain kernels."""
+    matmul_kernels: MatmulKernels = "default"
+    """The variant of matrix kernels that tasks run."""
 
     def matrix_kernel(self, name: str) -> str:
-        """The kernel of matrix tasks for `grouped_matmul` or `weight_gradient`."""
-        plain = PLAIN_PREFIX if self.plain_products else ""
-        return f"{plain}{name}_share" if self.matrix_shares else f"{plain}{name}"
+        """Name of the variant of `grouped_matmul` or `weight_gradient` that matrix tasks run."""
+        cann_like = self.matmul_kernels == "cann-like"
+        return find_variant(name, Variant(self.matrix_shares > 0, cann_like)).name
 
 
 @dataclass(frozen=True)
@@ -266,6 +271,11 @@ class Tiling:
         e, g, c = (AffineExpr.dimension(i) for i in range(3))
         chunk = Chunk(c, chunks, align) if chunks > 1 else Chunk()
         return GroupedRows(e, g, self.partition.source_groups, chunk)
+
+
+def even_part(count: int, most: int) -> int:
+    """The size of parts of `count` things: as few parts as `most` things a part allow, and even."""
+    return -(-count // -(-count // most))
 
 
 def buffer_type_of(tensor: AnyTensor) -> BufferType:

@@ -22,7 +22,6 @@ from hpmoe_ir.dialects.access import (
 from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
-from hpmoe_ir.kernels.matmul_tile import even_part
 from hpmoe_ir.passes.tiling.context import (
     ExpertRange,
     HasTilingTrait,
@@ -30,6 +29,7 @@ from hpmoe_ir.passes.tiling.context import (
     RowwiseTilingTrait,
     Tiling,
     buffer_type_of,
+    even_part,
 )
 from hpmoe_ir.passes.tiling.gradient_ops import GRADIENT_TILINGS, weight_gradient_tasks
 

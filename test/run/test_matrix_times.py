@@ -19,14 +19,14 @@ from hpmoe_ir.run.execution import build_program
 from hpmoe_ir.timing.timed_run import RankIntegers, ids_of, simulate
 
 TOLERANCE = 0.08
-"""Pipes fill and drain at other moments than the counts say; of a plain gradient over few rows,
+"""Pipes fill and drain at other moments than the counts say; of a CANN-like gradient over few rows,
 where each block is stored by itself, that is most."""
 
 CUTS: dict[str, dict[str, object]] = {
     "columns": {"return_cols": 1024, "last_experts": 1, "gradient_cols": 1024, "last_gradients": 1},
     "wide": {},
     "shares": {"source_groups": 1, "matrix_shares": 24},
-    "plain": {"source_groups": 1, "matrix_shares": 24, "plain_products": True},
+    "cann-like": {"source_groups": 1, "matrix_shares": 24, "matmul_kernels": "cann-like"},
 }
 
 
