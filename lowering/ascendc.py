@@ -21,6 +21,7 @@ from hpmoe_ir.lowering.events import event_number, event_wait
 from hpmoe_ir.lowering.program import LoweredProgram, LoweringError, lowered_program
 from hpmoe_ir.lowering.regions import TaskBody, element_name
 from hpmoe_ir.lowering.sizes import Sizes, camel
+from hpmoe_ir.machines.core_kind import CoreKind
 
 RESERVED = frozenset({"table", "workspace", "windows", "tokens", "launch", "env", "args", "point"})
 """Names that the generated functions have already."""
@@ -89,9 +90,9 @@ struct Arguments {{
 
 {bodies}
 
-{_switch(program, functions, "aic")}
+{_switch(program, functions, CoreKind.AIC)}
 
-{_switch(program, functions, "aiv")}
+{_switch(program, functions, CoreKind.AIV)}
 
 }}  // namespace
 
@@ -163,7 +164,7 @@ def _family(program: LoweredProgram, family: TasksOp, sizes: Sizes) -> FamilyCod
     dims = ", ".join(family.dim_names)
     text = "\n".join(
         [
-            f"// @{name} ({dims}) on {family.core.data}: {kernel.name}",
+            f"// @{name} ({dims}) on {family.core_kind}: {kernel.name}",
             f"__aicore__ inline void {camel(name)}(const hpmoe::Env& env, const Arguments& args,",
             f"{' ' * len(f'__aicore__ inline void {camel(name)}(')}uint32_t point) {{",
             *(wrapped(f"  {line}") for line in lines),
@@ -280,11 +281,11 @@ def _waits(program: LoweredProgram) -> str:
     return f", {{{', '.join(numbers)}}}" if any(n != "0" for n in numbers) else ""
 
 
-def _switch(program: LoweredProgram, functions: list[FamilyCode], core: str) -> str:
+def _switch(program: LoweredProgram, functions: list[FamilyCode], core: CoreKind) -> str:
     cases = [
         f"      case {i}:\n        return {code.name}(env, args, point);"
         for i, (family, code) in enumerate(zip(program.families.values(), functions, strict=True))
-        if family.core.data == core
+        if family.core_kind is core
     ]
     cases.append("      default:\n        AscendC::Trap();")
     return "\n".join(

@@ -29,6 +29,7 @@ from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK, OrderOp
 from hpmoe_ir.lowering.ascendc import program_sizes
 from hpmoe_ir.lowering.binary_target import BinaryTarget
 from hpmoe_ir.lowering.program import LoweredProgram, LoweringError, lowered_program
+from hpmoe_ir.machines.core_kind import CoreKind
 
 MAGIC = 0x544D5048
 """The bytes `HPMT`."""
@@ -99,8 +100,8 @@ def task_table(program: LoweredProgram) -> bytes:
     sections = {
         "sizes": np.array(program_sizes(program), dtype=np.uint32),
         "thresholds": thresholds.astype(np.uint32),
-        "aic_queues": _queues(program.orders["aic"], numbers),
-        "aiv_queues": _queues(program.orders["aiv"], numbers),
+        "aic_queues": _queues(program.orders[CoreKind.AIC], numbers),
+        "aiv_queues": _queues(program.orders[CoreKind.AIV], numbers),
     }
     body = bytearray()
     offsets: dict[str, int] = {}
@@ -114,7 +115,7 @@ def task_table(program: LoweredProgram) -> bytes:
         "version": VERSION,
         "bytes": start + len(body),
         "ranks": program.ranks,
-        "blocks": program.orders["aic"].core_count,
+        "blocks": program.orders[CoreKind.AIC].core_count,
         "families": len(program.families),
         "events": program.counter_count,
         "tasks": sum(f.task_count for f in program.families.values()),
@@ -142,7 +143,7 @@ class TaskTable:
     header: dict[str, int]
     sizes: IntArray
     thresholds: IntArray
-    queues: dict[str, list[IntArray]]
+    queues: dict[CoreKind, list[IntArray]]
     """For each kind of core, the slots of each worker."""
 
 
@@ -165,8 +166,8 @@ def read_task_table(data: bytes) -> TaskTable:
             raise TableError(f"{name}: {count} words at byte {header[name]} are not in the table")
         return words[start : start + count]
 
-    queues: dict[str, list[IntArray]] = {}
-    for core, workers in (("aic", header["blocks"]), ("aiv", 2 * header["blocks"])):
+    queues: dict[CoreKind, list[IntArray]] = {}
+    for core, workers in ((CoreKind.AIC, header["blocks"]), (CoreKind.AIV, 2 * header["blocks"])):
         first = section(f"{core}_queues", workers + 1)
         if first[0] != 0 or (np.diff(first) < 0).any():
             raise TableError(f"{core}_queues: the first slots of the workers do not ascend")

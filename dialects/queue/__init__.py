@@ -64,6 +64,7 @@ from hpmoe_ir.dialects.tile import buffers_of, families_of
 from hpmoe_ir.dialects.tile.credit import credit_text, parse_credit, verify_credit
 from hpmoe_ir.dialects.tile.types import IndexAttr
 from hpmoe_ir.dialects.tile.verify import verify_event_index, verify_peer, verify_program
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import MachineError, load_machine
 
 __all__ = [
@@ -396,9 +397,9 @@ def signals_of(program: Operation) -> list[SignalOp]:
     return [op for op in program.regions[0].block.ops if isinstance(op, SignalOp)]
 
 
-def orders_of(program: Operation) -> dict[str, OrderOp]:
+def orders_of(program: Operation) -> dict[CoreKind, OrderOp]:
     """The orders of a program by kind of core."""
-    return {op.core.data: op for op in program.regions[0].block.ops if isinstance(op, OrderOp)}
+    return {op.core_kind: op for op in program.regions[0].block.ops if isinstance(op, OrderOp)}
 
 
 Queue = Dialect(

@@ -22,6 +22,7 @@ from hpmoe_ir.dialects.tile import (
     element_bytes,
 )
 from hpmoe_ir.lowering.program import LoweredProgram
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.output import write_file
 from hpmoe_ir.passes.analysis.dependence import flat_events
 from hpmoe_ir.runtime.cpu_build import KernelEntry, build, cache_dir
@@ -113,7 +114,7 @@ def run_program(
             kernel_entry(program),
             runs,
             {"table": table, "workspace": program.workspace_bytes, "windows": image},
-            blocks=program.orders["aic"].core_count,
+            blocks=program.orders[CoreKind.AIC].core_count,
             machine=program.machine,
             seed=seed,
             late=late,

@@ -35,6 +35,7 @@ from hpmoe_ir.dialects.tile.types import BufferType
 from hpmoe_ir.kernels.kernel import Variant
 from hpmoe_ir.kernels.matmul_tile import MatmulTile
 from hpmoe_ir.kernels.registry import find_variant
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import Machine
 
 MatmulKernels: TypeAlias = Literal["default", "cann-like"]
@@ -331,7 +332,7 @@ class RowwiseTilingTrait(HasTilingTrait):
             TasksOp(
                 tiling.fresh(short),
                 tiling.vector_grid(route.type),
-                "aiv",
+                CoreKind.AIV,
                 cls.kernel,
                 reads,
                 [region(tiling.result(result, short))],

@@ -21,6 +21,7 @@ from hpmoe_ir.dialects.access import (
 )
 from hpmoe_ir.dialects.placement import GroupedAttr, RowsAttr, TokensAttr
 from hpmoe_ir.dialects.tile import TasksOp
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.passes.tiling.context import RowwiseTilingTrait, Tiling, even_part, route_behind
 
 WHOLE = WholeSelector()
@@ -37,7 +38,7 @@ def sum_copies_tasks(op: moe.SumCopiesOp, tiling: Tiling) -> None:
         TasksOp(
             tiling.fresh("sum_copies"),
             [("b", tokens.count), *grid],
-            "aiv",
+            CoreKind.AIV,
             "sum_copies",
             [
                 Access(tiling.place(op.back), (WHOLE, cols)),
@@ -57,7 +58,7 @@ def gate_gradient_tasks(op: moe.GateGradientOp, tiling: Tiling) -> None:
         TasksOp(
             tiling.fresh("gate_gradient"),
             [("b", tokens.count)],
-            "aiv",
+            CoreKind.AIV,
             "gate_gradient",
             [
                 Access(tiling.place(op.back), (WHOLE, WHOLE)),
@@ -98,7 +99,7 @@ def add_tasks(op: moe.AddOp, tiling: Tiling) -> None:
         TasksOp(
             tiling.fresh("add"),
             [("b", tokens.count)],
-            "aiv",
+            CoreKind.AIV,
             "add_rows",
             [
                 Access(tiling.place(op.lhs), (tokens, WHOLE)),
@@ -142,7 +143,7 @@ def weight_gradient_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
             TasksOp(
                 tiling.fresh("weight_gradient"),
                 [("e", experts.count), *grid],
-                "aic",
+                CoreKind.AIC,
                 tiling.partition.matrix_kernel("weight_gradient"),
                 [
                     experts.region(Access(tiling.place(op.lhs), (rows, lhs_cols))),

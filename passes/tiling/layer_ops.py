@@ -22,6 +22,7 @@ from hpmoe_ir.dialects.access import (
 from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.passes.tiling.context import (
     ExpertRange,
     HasTilingTrait,
@@ -60,7 +61,7 @@ def count_tasks(op: comm.CountTokensOp, tiling: Tiling) -> None:
         TasksOp(
             tiling.fresh("count"),
             [("b", parts)],
-            "aiv",
+            CoreKind.AIV,
             "count_tokens",
             [Access(tiling.place(op.ids), (TokenRows(D0, parts), WHOLE))],
             [Access(counts, (IndexSelector(D0), WHOLE))],
@@ -74,7 +75,7 @@ def exchange_tasks(op: comm.ExchangeOp, tiling: Tiling) -> None:
         TasksOp(
             tiling.fresh("exchange"),
             [("p", tiling.ranks)],
-            "aiv",
+            CoreKind.AIV,
             "exchange_counts",
             [Access(tiling.place(op.counts), (WHOLE, WHOLE))],
             [Access(tiling.place(op.window), (IndexSelector(RANK), WHOLE), peer=D0)],
@@ -108,7 +109,7 @@ def route_tasks(op: comm.RouteOp, tiling: Tiling) -> None:
         TasksOp(
             tiling.fresh("place"),
             [("b", parts)],
-            "aiv",
+            CoreKind.AIV,
             "place_tokens",
             [
                 Access(tiling.place(op.ids), (tokens, WHOLE)),
@@ -122,7 +123,7 @@ def route_tasks(op: comm.RouteOp, tiling: Tiling) -> None:
         TasksOp(
             tiling.fresh("build_route"),
             [],
-            "aiv",
+            CoreKind.AIV,
             "build_route",
             [Access(tiling.place(op.all_counts), (WHOLE, WHOLE))],
             [Access(route, (WHOLE,)), Access(status, (WHOLE,))],
@@ -144,7 +145,7 @@ def put_tasks(op: comm.PutOp, tiling: Tiling) -> None:
             TasksOp(
                 tiling.fresh("dispatch"),
                 [("p", ranks), ("e", local), ("c", parts)],
-                "aiv",
+                CoreKind.AIV,
                 "gather_scaled_rows" if weights else "gather_rows",
                 [
                     Access(source, (WHOLE, WHOLE)),
@@ -168,7 +169,7 @@ def put_tasks(op: comm.PutOp, tiling: Tiling) -> None:
                 TasksOp(
                     tiling.fresh("return"),
                     grid,
-                    "aiv",
+                    CoreKind.AIV,
                     "copy_rows",
                     [experts.region(read)],
                     [written],
@@ -199,7 +200,7 @@ def wait_tasks(op: comm.WaitOp, tiling: Tiling) -> None:
         TasksOp(
             tiling.fresh(f"save_{saved}"),
             grid,
-            "aiv",
+            CoreKind.AIV,
             "copy_rows",
             [Access(window, (rows, WHOLE))],
             [Access(saved, (rows, WHOLE))],
@@ -243,7 +244,7 @@ def matmul_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
             TasksOp(
                 tiling.fresh("matmul"),
                 experts.grid([*tiling.matrix_grid(route.type), last]),
-                "aic",
+                CoreKind.AIC,
                 tiling.partition.matrix_kernel("grouped_matmul"),
                 [
                     experts.region(Access(tiling.place(op.lhs), (rows, WHOLE))),
@@ -296,7 +297,7 @@ def weighted_sum_tasks(op: moe.WeightedSumOp, tiling: Tiling) -> None:
         TasksOp(
             tiling.fresh("weighted_sum"),
             [("b", parts), *grid],
-            "aiv",
+            CoreKind.AIV,
             "weighted_sum",
             [
                 Access(tiling.place(op.back), (WHOLE, cols)),

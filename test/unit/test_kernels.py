@@ -168,7 +168,13 @@ def test_registering_twice():
     assert str(error.value) == "kernel 'swiglu' is registered already, by hpmoe/swiglu.h"
 
 
-USE: dict[str, Any] = {"core": "aiv", "reads": 2, "writes": 2, "scalars": 1, "options": set()}
+USE: dict[str, Any] = {
+    "core": CoreKind.AIV,
+    "reads": 2,
+    "writes": 2,
+    "scalars": 1,
+    "options": set(),
+}
 
 
 @pytest.mark.parametrize(
@@ -178,7 +184,7 @@ USE: dict[str, Any] = {"core": "aiv", "reads": 2, "writes": 2, "scalars": 1, "op
         ({"reads": 1}, "kernel 'place_tokens' takes 2 reads, found 1"),
         ({"writes": 3}, "kernel 'place_tokens' takes 2 writes, found 3"),
         ({"scalars": 0}, "kernel 'place_tokens' takes 1 scalars, found 0"),
-        ({"core": "aic"}, "kernel 'place_tokens' runs on aiv, found aic"),
+        ({"core": CoreKind.AIC}, "kernel 'place_tokens' runs on aiv, found aic"),
         ({"options": {"b", "a"}}, "kernel 'place_tokens' takes the options none, found a, b"),
     ],
 )
@@ -188,7 +194,13 @@ def test_uses_that_do_not_fit(change: dict[str, Any], problem: str):
 
 
 def test_options_that_are_missing():
-    use: dict[str, Any] = {**USE, "core": "aic", "writes": 1, "scalars": 0, "options": {"tile_m"}}
+    use: dict[str, Any] = {
+        **USE,
+        "core": CoreKind.AIC,
+        "writes": 1,
+        "scalars": 0,
+        "options": {"tile_m"},
+    }
     assert find_kernel("grouped_matmul").mismatch(**use) == (
         "kernel 'grouped_matmul' takes the options tile_m, tile_n, tile_k, transpose_rhs, found "
         "tile_m"
