@@ -66,11 +66,6 @@ class Timeline:
         sent[tasks["rank"], self.points(tasks)] = tasks["signals"]
         return sent < wanted
 
-    def busy(self, core: CoreKind, pipe: str) -> float:
-        """Mean part of the time in which `pipe` of a core of kind `core` works."""
-        cores = self.program.orders[core].core_count * len(self.totals)
-        return float(self.totals[f"{core}_{pipe}"].sum()) / (cores * self.time_us * 1000)
-
 
 @dataclass(frozen=True)
 class RankIntegers:
