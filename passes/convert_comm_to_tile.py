@@ -246,7 +246,8 @@ class ConvertCommToTilePass(ModulePass):
             if not tile_operation(found, tiling):
                 refuse(
                     found,
-                    f"{self.name}: {found.name} has no tiling; give it the trait HasTilingTrait",
+                    f"{self.name}: {found.name} has no tiling; give it the trait RowwiseTrait or "
+                    "HasTilingTrait",
                 )
         return ProgramOp(
             function.sym_name.data,

@@ -1,8 +1,8 @@
 """What an operation is given to become families of tile tasks.
 
-`convert-comm-to-tile` walks the operations of a function and asks each for its tasks. An operation
-of another dialect brings its own answer by the trait `HasTilingTrait`; for an element-wise one on
-grouped rows, `RowwiseTilingTrait` with the name of a kernel is enough.
+`convert-comm-to-tile` walks the operations of a function and asks each for its tasks. For an
+operation that works row by row, `RowwiseTrait` with the name of a kernel is enough; another one of
+another dialect brings its own answer by the trait `HasTilingTrait`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from hpmoe_ir.dialects.access import (
 from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.moe import tensor_type
 from hpmoe_ir.dialects.placement import AnyTensor, RouteType, RowsAttr
+from hpmoe_ir.dialects.rowwise import RowwiseTrait
 from hpmoe_ir.dialects.tile import BufferOp, TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
 from hpmoe_ir.kernels.kernel import Variant
@@ -298,48 +299,25 @@ class HasTilingTrait(OpTrait, ABC):
         """Adds the buffers and families of `op` to `tiling`."""
 
 
-class RowwiseTilingTrait(HasTilingTrait):
-    """An operation on grouped rows that works on each row by itself, in one kernel.
-
-    A subclass names the kernel. All operands are rows of the same route; the result has as many.
-
-    ```python
-    class ClampTiling(RowwiseTilingTrait):
-        kernel = "clamp"
-    ```
-    """
-
-    kernel: str
-
-    @classmethod
-    def options(cls, op: Operation) -> dict[str, int]:
-        """Integer options of the kernel; none unless a subclass has some."""
-        return {}
-
-    @classmethod
-    def to_tasks(cls, op: Operation, tiling: Tiling) -> None:
-        (result,) = op.results
-        route = route_of_rows(op.operands, tiling)
-        rows = tiling.vector_rows(route.type)
-
-        def region(name: str) -> Access:
-            selectors: tuple[Selector, ...] = (rows, WholeSelector())
-            return Access(name, selectors)
-
-        reads = [region(tiling.place(value)) for value in op.operands]
-        short = op.name.split(".")[-1]
-        tiling.tasks(
-            TasksOp(
-                tiling.fresh(short),
-                tiling.vector_grid(route.type),
-                CoreKind.AIV,
-                cls.kernel,
-                reads,
-                [region(tiling.result(result, short))],
-                cls.options(op),
-                route.route,
-            )
+def rowwise_tasks(op: Operation, trait: RowwiseTrait, tiling: Tiling) -> None:
+    """One task for each part of an expert's rows."""
+    (result,) = op.results
+    route = route_of_rows(op.operands, tiling)
+    rows = tiling.vector_rows(route.type)
+    short = op.name.split(".")[-1]
+    reads = [Access(tiling.place(value), (rows, WholeSelector())) for value in op.operands]
+    tiling.tasks(
+        TasksOp(
+            tiling.fresh(short),
+            tiling.vector_grid(route.type),
+            CoreKind.AIV,
+            trait.kernel,
+            reads,
+            [Access(tiling.result(result, short), (rows, WholeSelector()))],
+            trait.options(op),
+            route.route,
         )
+    )
 
 
 def route_of_rows(values: Sequence[SSAValue], tiling: Tiling) -> RouteBuffers:

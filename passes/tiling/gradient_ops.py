@@ -20,9 +20,10 @@ from hpmoe_ir.dialects.access import (
     WholeSelector,
 )
 from hpmoe_ir.dialects.placement import GroupedAttr, RowsAttr, TokensAttr
+from hpmoe_ir.dialects.rowwise import RowwiseTrait
 from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.machines.core_kind import CoreKind
-from hpmoe_ir.passes.tiling.context import RowwiseTilingTrait, Tiling, even_part, route_behind
+from hpmoe_ir.passes.tiling.context import Tiling, even_part, route_behind, rowwise_tasks
 
 WHOLE = WholeSelector()
 ZERO = AffineExpr.constant(0)
@@ -71,25 +72,13 @@ def gate_gradient_tasks(op: moe.GateGradientOp, tiling: Tiling) -> None:
     )
 
 
-class SwigluGradTiling(RowwiseTilingTrait):
-    """`moe.swiglu_grad` works on each row by itself."""
-
-    kernel = "swiglu_grad"
-
-
-class AddGroupedTiling(RowwiseTilingTrait):
-    """`moe.add` of grouped rows works on each row by itself."""
-
-    kernel = "add_rows"
-
-
 def add_tasks(op: moe.AddOp, tiling: Tiling) -> None:
     """Part by part of the rows: of the tokens, or of the experts' rows."""
     encoding, element = moe.tensor_type(op.lhs).encoding, moe.tensor_type(op.lhs).element_type
     if isinstance(encoding, RowsAttr) and not isinstance(element, BFloat16Type | Float16Type):
         refuse(op, f"convert-comm-to-tile: moe.add: no kernel is registered for sums of {element}")
     if isinstance(encoding, GroupedAttr):
-        AddGroupedTiling.to_tasks(op, tiling)
+        rowwise_tasks(op, RowwiseTrait("add_rows"), tiling)
         return
     if not isinstance(encoding, TokensAttr):
         refuse(op, f"convert-comm-to-tile: moe.add: no kernel is registered for rows of {encoding}")
@@ -186,7 +175,6 @@ def _gradient_blocks(
 GRADIENT_TILINGS: dict[type[Operation], Callable[..., None]] = {
     moe.SumCopiesOp: sum_copies_tasks,
     moe.GateGradientOp: gate_gradient_tasks,
-    moe.SwiGLUGradOp: SwigluGradTiling.to_tasks,
     moe.AddOp: add_tasks,
 }
 """The tilings of the operations that only gradients need."""

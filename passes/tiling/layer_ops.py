@@ -20,6 +20,7 @@ from hpmoe_ir.dialects.access import (
     WholeSelector,
 )
 from hpmoe_ir.dialects.index import RANK
+from hpmoe_ir.dialects.rowwise import RowwiseTrait
 from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
 from hpmoe_ir.machines.core_kind import CoreKind
@@ -27,10 +28,10 @@ from hpmoe_ir.passes.tiling.context import (
     ExpertRange,
     HasTilingTrait,
     RouteBuffers,
-    RowwiseTilingTrait,
     Tiling,
     buffer_type_of,
     even_part,
+    rowwise_tasks,
 )
 from hpmoe_ir.passes.tiling.gradient_ops import GRADIENT_TILINGS, weight_gradient_tasks
 
@@ -281,12 +282,6 @@ def _task_cols(tiling: Tiling, local_experts: int, columns: int) -> int:
     return width * even_part(across, most)
 
 
-class SwigluTiling(RowwiseTilingTrait):
-    """`moe.swiglu` works on each row by itself."""
-
-    kernel = "swiglu"
-
-
 def weighted_sum_tasks(op: moe.WeightedSumOp, tiling: Tiling) -> None:
     """One task for each part of the tokens and block of columns."""
     route = tiling.routes[op.route]
@@ -310,7 +305,7 @@ def weighted_sum_tasks(op: moe.WeightedSumOp, tiling: Tiling) -> None:
     )
 
 
-OWN_TILINGS: dict[type[Operation], Callable[..., None]] = {
+TILINGS: dict[type[Operation], Callable[..., None]] = {
     comm.WindowOp: window_tasks,
     comm.CountTokensOp: count_tasks,
     comm.ExchangeOp: exchange_tasks,
@@ -318,21 +313,22 @@ OWN_TILINGS: dict[type[Operation], Callable[..., None]] = {
     comm.PutOp: put_tasks,
     comm.WaitOp: wait_tasks,
     moe.GroupedMatmulOp: matmul_tasks,
-    moe.SwiGLUOp: SwigluTiling.to_tasks,
     moe.WeightedSumOp: weighted_sum_tasks,
     **GRADIENT_TILINGS,
 }
-"""The tilings of the project's own operations."""
+"""The tilings of operations of `comm` and `moe` that do not work row by row."""
 
 
 def tile_operation(op: Operation, tiling: Tiling) -> bool:
     """Adds the tasks of `op` to `tiling`; False where nobody knows them."""
-    trait = op.get_trait(HasTilingTrait)
+    trait, rowwise = op.get_trait(HasTilingTrait), op.get_trait(RowwiseTrait)
+    built_in = TILINGS.get(type(op))
     if trait is not None:
         trait.to_tasks(op, tiling)
-        return True
-    own = OWN_TILINGS.get(type(op))
-    if own is None:
+    elif built_in is not None:
+        built_in(op, tiling)
+    elif rowwise is not None:
+        rowwise_tasks(op, rowwise, tiling)
+    else:
         return False
-    own(op, tiling)
     return True
