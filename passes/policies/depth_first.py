@@ -6,7 +6,7 @@ import numpy as np
 
 from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.passes.analysis.task_roles import expert_of
-from hpmoe_ir.passes.policies.policy import Keys, Order, SchedulingInput
+from hpmoe_ir.passes.scheduling.order import Keys, Order, SchedulingInput
 
 
 def depth_first(work: SchedulingInput) -> Order:

@@ -30,7 +30,7 @@ from hpmoe_ir.dialects.index import IntArray, dims_used, evaluate_index
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile import BufferOp, TasksOp, element_bytes
 from hpmoe_ir.kernels.kernel import FloatArray, TileSizes
-from hpmoe_ir.passes.policies.policy import SchedulingInput
+from hpmoe_ir.passes.scheduling.order import SchedulingInput
 
 ROUTE_READS = 6
 """Words of the route that a put reads from memory to find its rows."""
