@@ -6,7 +6,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from case_tables import ratio, table_lines
-from section import LINKS, NEITHER, PLAIN, Options, Section, link_rates, skewed_cases, wait_options
+from section import (
+    CANN_LIKE,
+    LINKS,
+    NEITHER,
+    Options,
+    Section,
+    link_rates,
+    skewed_cases,
+    wait_options,
+)
 from timed_cases import Case, Result
 
 from hpmoe_ir.frontends.presets import preset_layer
@@ -32,7 +41,9 @@ def gain(options: Options) -> Section:
 
     def published(case: Case) -> tuple[Case, ...]:
         same = replace(case, schedule="published")
-        return tuple(replace(same, without=w) for w in ((), changes, (PLAIN,), (*changes, PLAIN)))
+        return tuple(
+            replace(same, without=w) for w in ((), changes, (CANN_LIKE,), (*changes, CANN_LIKE))
+        )
 
     def table(of: Callable[[Case], Result]) -> Iterator[str]:
         lines: list[list[str]] = []

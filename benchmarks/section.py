@@ -13,8 +13,8 @@ from hpmoe_ir.machines.machine import Machine
 NEITHER = "both changes"
 """Of `published`: no pauses between polls, tasks on both vector cores of each pair."""
 
-PLAIN = " plain-products=true"
-"""What makes `published` and `serial` run plain matrix kernels."""
+CANN_LIKE = " matmul-kernels=cann-like"
+"""What makes `published` and `serial` run CANN-like matrix kernels."""
 
 
 @dataclass(frozen=True)

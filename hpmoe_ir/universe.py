@@ -50,7 +50,6 @@ DIALECTS: dict[str, Callable[[], Dialect]] = {
 
 PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "allocate-events": _pass("allocate_events", "AllocateEventsPass"),
-    "annotate-costs": _pass("annotate_costs", "AnnotateCostsPass"),
     "assign-queues": _pass("assign_queues", "AssignQueuesPass"),
     "convert-comm-to-tile": _pass("convert_comm_to_tile", "ConvertCommToTilePass"),
     "convert-moe-to-comm": _pass("convert_moe_to_comm", "ConvertMoeToCommPass"),

@@ -26,6 +26,7 @@ from hpmoe_ir.dialects.tile import (
     families_of,
 )
 from hpmoe_ir.dialects.tile.types import AccessAttr, IndexAttr
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import Machine, MachineError, load_machine
 from hpmoe_ir.passes.analysis.level import programs_at
 from hpmoe_ir.passes.policies.arrival import source_group_dim
@@ -148,11 +149,13 @@ class AssignQueuesPass(ModulePass):
             if self.rotate_sources:
                 _rotate_sources(family, dependences, ranks)
         slots = {
-            "aic": np.arange(machine.aic_cores),
-            "aiv": np.arange(machine.aiv_cores),
+            CoreKind.AIC: np.arange(machine.aic_cores),
+            CoreKind.AIV: np.arange(machine.aiv_cores),
         }
         if self.vector_cores == "one":
-            slots["aiv"] = slots["aiv"][machine.aiv_per_aic - 1 :: machine.aiv_per_aic]
+            slots[CoreKind.AIV] = slots[CoreKind.AIV][
+                machine.aiv_per_aic - 1 :: machine.aiv_per_aic
+            ]
         order = POLICIES[self.policy](
             SchedulingInput(
                 families,
@@ -180,7 +183,7 @@ class AssignQueuesPass(ModulePass):
                 found.detach()
                 made.body.block.add_op(found)
         made.body.block.add_ops(_event_ops(dependences, families, buffers_of(made)))
-        for core in TasksOp.CORES:
+        for core in CoreKind:
             made.body.block.add_op(_deal(core, families, order, slots[core], machine))
         program.parent_block().insert_op_before(made, program)  # pyright: ignore[reportOptionalMemberAccess]
         program.detach()
@@ -293,10 +296,10 @@ def _most_copies(family: TasksOp, buffers: dict[str, BufferOp]) -> int:
 
 
 def _deal(
-    core: str, families: Sequence[TasksOp], order: Order, slots: IntArray, machine: Machine
+    core: CoreKind, families: Sequence[TasksOp], order: Order, slots: IntArray, machine: Machine
 ) -> queue.OrderOp:
     """The queues of one kind of core: its tasks by their keys, dealt to the cores `slots`."""
-    own = [i for i, f in enumerate(families) if f.core.data == core]
+    own = [i for i, f in enumerate(families) if f.core_kind is core]
     cores = machine.cores(core)
     if not own:
         return queue.OrderOp(core, [], np.zeros(cores + 1, dtype=np.int64), np.zeros(0, np.int64))

@@ -26,7 +26,7 @@ from hpmoe_ir.kernels.matmul_tile import (
 )
 from hpmoe_ir.machines.machine import Machine, MachineError, load_machine
 from hpmoe_ir.passes.analysis.level import require_level
-from hpmoe_ir.passes.tiling.context import Partition, Tiling, buffer_type_of
+from hpmoe_ir.passes.tiling.context import MatmulKernels, Partition, Tiling, buffer_type_of
 from hpmoe_ir.passes.tiling.layer_ops import tile_operation
 
 MAX_GROUPS = 8
@@ -55,8 +55,8 @@ class ConvertCommToTilePass(ModulePass):
     there are: there are then as many parts as the most rows that can come need, and those beyond
     the rows that do come are empty. With `matrix_shares=n`, n tasks share each product of an expert
     and group: task i does tiles i, i + n and so on of it, however many rows there are. With
-    `plain-products=true` matrix tasks run kernels that use L1 for double buffers alone, and L0C as
-    CANN's grouped matmul does (`plain_grouped_matmul`), as other systems' do.
+    `matmul_kernels=cann-like` matrix tasks run kernels that use L1 for double buffers alone, and
+    L0C as CANN's grouped matmul does (`cann_like_grouped_matmul`), as those of other systems do.
 
     Needs a module at the `comm` level whose activations are bf16 or f16. Promises that tasks of one
     family write different parts, and that families are in an order in which they may be run one
@@ -114,8 +114,8 @@ class ConvertCommToTilePass(ModulePass):
     """Columns of a matrix tile."""
     tile_k: int = 0
     """Depth of a matrix tile."""
-    plain_products: bool = False
-    """Whether matrix tasks run kernels that use a core as CANN's grouped matmul does."""
+    matmul_kernels: MatmulKernels = "default"
+    """Kernels of matrix tasks: the fastest, or those that use a core as CANN's grouped matmul."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         require_level(op, "comm", self.name)
@@ -210,7 +210,7 @@ class ConvertCommToTilePass(ModulePass):
             vector_chunks=self.vector_chunks,
             matrix_shares=self.matrix_shares,
             matmul=tile,
-            plain_products=self.plain_products,
+            matmul_kernels=self.matmul_kernels,
         )
 
     def _convert(self, function: FuncOp, machine: Machine) -> ProgramOp:
@@ -247,7 +247,8 @@ class ConvertCommToTilePass(ModulePass):
             if not tile_operation(found, tiling):
                 refuse(
                     found,
-                    f"{self.name}: {found.name} has no tiling; give it the trait HasTilingTrait",
+                    f"{self.name}: {found.name} has no tiling; give it the trait RowwiseTrait or "
+                    "HasTilingTrait",
                 )
         return ProgramOp(
             function.sym_name.data,

@@ -19,6 +19,7 @@ from hpmoe_ir.passes.credit_empty_puts import CreditEmptyPutsPass
 from hpmoe_ir.passes.elide_dependencies import ElideDependenciesPass
 from hpmoe_ir.passes.insert_dependencies import InsertDependenciesPass
 from hpmoe_ir.passes.plan_memory import PlanMemoryPass
+from hpmoe_ir.passes.tiling.context import MatmulKernels
 from hpmoe_ir.passes.verify_queues import VerifyQueuesPass
 
 
@@ -81,8 +82,8 @@ class LowerMoePass(ModulePass):
     """`convert-comm-to-tile`: columns of a matrix tile."""
     tile_k: int = 0
     """`convert-comm-to-tile`: depth of a matrix tile."""
-    plain_products: bool = False
-    """`convert-comm-to-tile`: whether matrix kernels are plain."""
+    matmul_kernels: MatmulKernels = "default"
+    """`convert-comm-to-tile`: default or CANN-like matrix kernels."""
     granularity: Granularity = "part"
     """`insert-dependencies`: expert or part."""
     credit: bool = True
@@ -127,7 +128,7 @@ class LowerMoePass(ModulePass):
             tile_m=self.tile_m,
             tile_n=self.tile_n,
             tile_k=self.tile_k,
-            plain_products=self.plain_products,
+            matmul_kernels=self.matmul_kernels,
         )
         yield InsertDependenciesPass(granularity=self.granularity)
         if self.credit:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.rates import RANGES, RATE_NAMES, RATE_UNITS, WHOLE_UNITS, Rates
 
 MACHINE_DIR = Path(__file__).parent
@@ -98,9 +99,9 @@ class Machine:
         """Bytes of UB that a tile kernel may use."""
         return self.ub_bytes - self.ub_reserved
 
-    def cores(self, kind: str) -> int:
-        """Number of cores of `kind`, "aic" or "aiv"."""
-        return {"aic": self.aic_cores, "aiv": self.aiv_cores}[kind]
+    def cores(self, kind: CoreKind) -> int:
+        """Number of cores of a kind."""
+        return {CoreKind.AIC: self.aic_cores, CoreKind.AIV: self.aiv_cores}[kind]
 
     def with_rate(self, name: str, value: float) -> Machine:
         """This machine with one of its rates changed, such as "shared_bandwidth.link_out".

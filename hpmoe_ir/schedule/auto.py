@@ -24,7 +24,8 @@ from hpmoe_ir.driver.specs import find, parse_many
 from hpmoe_ir.extensions import extension_universe
 from hpmoe_ir.frontends.graph_layer import graph_layer
 from hpmoe_ir.integers import ceil_div, round_up
-from hpmoe_ir.kernels.matmul_tile import CUBE, CUBE_MACS, ELEMENT_BYTES, largest_matmul_tile
+from hpmoe_ir.kernels.device import CUBE_MACS, ELEMENT_BYTES, FRACTAL
+from hpmoe_ir.kernels.matmul_tile import largest_matmul_tile
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import IdArray, RoutingError, generate_routing, parse_routing
 from hpmoe_ir.machines.machine import Machine
@@ -185,7 +186,7 @@ def _columns(width: int, parts: int, tile: int) -> int:
     for count in range(parts, 2 * parts):
         if width % (count * tile) == 0:
             return width // count
-    return round_up(ceil_div(width, parts), CUBE)
+    return round_up(ceil_div(width, parts), FRACTAL)
 
 
 def choose(

@@ -20,10 +20,10 @@ _SCHEDULES = {
     "list": "lower-moe{policy=list rotate-sources=true}",
     "overlap": "lower-moe{return-cols=1792 policy=overlap rotate-sources=true}",
     "published": "lower-moe{source-groups=1 put-rows=128 vector-rows=128 matrix-shares=AIC "
-    "plain-products=true credit=false granularity=expert policy=published vector-cores=one},"
+    "matmul-kernels=cann-like credit=false granularity=expert policy=published vector-cores=one},"
     "set-waits{poll-aic=50us poll-aiv=150us}",
     "serial": "lower-moe{source-groups=1 vector-chunks=AIV matrix-shares=AIC "
-    "plain-products=true credit=false granularity=expert policy=serial}",
+    "matmul-kernels=cann-like credit=false granularity=expert policy=serial}",
     "waves": "lower-moe{policy=waves}",
 }
 """AIC and AIV stand for the machine's numbers of cores, us for ticks of its system counter."""

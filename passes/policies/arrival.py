@@ -15,6 +15,7 @@ import numpy as np
 from hpmoe_ir.dialects.access import Access, BlockSelector
 from hpmoe_ir.dialects.index import IntArray, dims_used
 from hpmoe_ir.dialects.tile import TasksOp
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.passes.analysis.task_roles import (
     FamilyGraph,
     Segment,
@@ -38,7 +39,7 @@ def arrival(work: SchedulingInput) -> Order:
     graph = FamilyGraph.of_dependences(families, work.dependences)
     segments, depths = graph.segments(), graph.depths()
     returns = {i for i, f in enumerate(families) if is_return(f)}
-    last = {p for r in returns for p in graph.before[r] if families[p].core.data == "aic"}
+    last = {p for r in returns for p in graph.before[r] if families[p].core_kind is CoreKind.AIC}
     keys: list[IntArray] = []
     for i, family in enumerate(families):
         late = is_weight_gradient(family)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.passes.analysis.task_roles import expert_of
 from hpmoe_ir.passes.scheduling.order import Keys, Order, SchedulingInput
 
@@ -33,7 +34,11 @@ def depth_first(work: SchedulingInput) -> Order:
             lag[c], first[c] = 0, True
         if experts[p] is None or experts[c] is None or phase[p] != phase[c]:
             continue
-        again = families[p].core.data == "aiv" and families[c].core.data == "aic" and not first[p]
+        again = (
+            families[p].core_kind is CoreKind.AIV
+            and families[c].core_kind is CoreKind.AIC
+            and not first[p]
+        )
         lag[c] = max(lag[c], lag[p] + int(again))
         first[c] = False
     keys: Keys = []

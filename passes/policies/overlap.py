@@ -20,7 +20,7 @@ from hpmoe_ir.dialects.access import BlockSelector
 from hpmoe_ir.dialects.index import BoolArray, IntArray, dims_used, evaluate_index
 from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.integers import ceil_div
-from hpmoe_ir.kernels.shared import SHARE_SCALARS
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.passes.analysis.task_roles import (
     FamilyGraph,
     Segment,
@@ -127,9 +127,9 @@ def _place(family: TasksOp) -> IntArray:
     from expert to expert they begin with another core, about a golden section further.
     """
     places, expert = np.arange(family.task_count), expert_of(family)
-    if family.find_kernel().scalars != SHARE_SCALARS or expert is None:
+    if not family.find_kernel().variant.shares_product or expert is None:
         return places
-    first, shares = (evaluate_index(s.data, family.coordinates(), 0) for s in family.scalars)
+    *_, first, shares = (evaluate_index(s.data, family.coordinates(), 0) for s in family.scalars)
     count = int(np.max(shares))
     steps = [step for step in range(1, count) if gcd(step, count) == 1] or [0]
     step = min(steps, key=lambda step: abs(step - GOLDEN * count))
@@ -141,11 +141,11 @@ def _lag(work: SchedulingInput, groups: int) -> int:
     counts = [
         f.task_count / (len(np.unique(expert)) * groups)
         for f in work.families
-        if f.core.data == "aic"
+        if f.core_kind is CoreKind.AIC
         and not is_weight_gradient(f)
         and (expert := expert_of(f)) is not None
     ]
-    return int(np.ceil(work.behind * work.cores["aic"] / max(counts[0], 1))) if counts else 0
+    return int(np.ceil(work.behind * work.cores[CoreKind.AIC] / max(counts[0], 1))) if counts else 0
 
 
 def _lanes(work: SchedulingInput) -> Lanes | None:
@@ -168,12 +168,12 @@ def _lanes(work: SchedulingInput) -> Lanes | None:
             turn = np.maximum(peer - 1, 0) + (expert * others if others < count else 0)
             lane = np.where(early, -1, turn % count)
         lanes.append(np.broadcast_to(lane, (family.task_count,)))
-    return Lanes("aiv", np.concatenate(lanes), count)
+    return Lanes(CoreKind.AIV, np.concatenate(lanes), count)
 
 
 def _lane_count(work: SchedulingInput) -> int:
     """As many lanes as fill the link, or so few more or less that ranks share them evenly."""
-    others, count = work.ranks - 1, min(_link_cores(work), work.cores["aiv"] // 2)
+    others, count = work.ranks - 1, min(_link_cores(work), work.cores[CoreKind.AIV] // 2)
     if not others or not count:
         return 0
     if others < count:
@@ -186,7 +186,7 @@ def _early_experts(work: SchedulingInput) -> int:
 
     They keep the matrix cores busy for which the lanes do not bring rows at once.
     """
-    return work.cores["aic"] - _lane_count(work)
+    return work.cores[CoreKind.AIC] - _lane_count(work)
 
 
 def _link_cores(work: SchedulingInput) -> int:
@@ -211,10 +211,10 @@ def _limits(work: SchedulingInput, segments: list[Segment], ending: set[int]) ->
         last.append(put & (i in ending))
         sums.append((segment is Segment.AFTER) & (column < column.max(initial=0)))
     link = _link_cores(work)
-    summing = max(1, round(SUMMING * work.cores["aiv"]))
+    summing = max(1, round(SUMMING * work.cores[CoreKind.AIV]))
     return [
         Limit(np.concatenate(puts), link),
-        Limit(np.concatenate(last), max(link, work.cores["aiv"] - summing)),
+        Limit(np.concatenate(last), max(link, work.cores[CoreKind.AIV] - summing)),
         Limit(np.concatenate(sums), summing, True),
     ]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from hpmoe_ir.dialects.index import IntArray
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.passes.analysis.task_roles import (
     FamilyGraph,
     expert_of,
@@ -36,7 +37,7 @@ def published(work: SchedulingInput) -> Order:
     dispatches = {i for i, f in enumerate(families) if is_dispatch(f)}
     keys: list[IntArray] = []
     for i, family in enumerate(families):
-        first_product = family.core.data == "aic" and bool(graph.before[i] & dispatches)
+        first_product = family.core_kind is CoreKind.AIC and bool(graph.before[i] & dispatches)
         expert = expert_of(family)
         if first_product and expert is not None:
             # Families of one depth share a place, so that their tasks mix by expert.

@@ -13,6 +13,7 @@ import numpy as np
 
 from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.integers import ceil_div
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.passes.analysis.task_roles import (
     FamilyGraph,
     Segment,
@@ -60,12 +61,12 @@ def _wave_size(work: SchedulingInput) -> int:
     products = [
         (f.task_count, int(expert.max()) + 1)
         for f in work.families
-        if f.core.data == "aic" and not is_weight_gradient(f)
+        if f.core_kind is CoreKind.AIC and not is_weight_gradient(f)
         for expert in (expert_of(f),)
         if expert is not None
     ]
     if not products:
         return 1
     tasks, experts = min(products)
-    wanted = TASKS_OF_A_WAVE * work.cores["aic"]
+    wanted = TASKS_OF_A_WAVE * work.cores[CoreKind.AIC]
     return max(1, min(experts, ceil_div(wanted * experts, tasks)))

@@ -18,6 +18,7 @@ import numpy as np
 
 from hpmoe_ir.dialects.index import IntArray, evaluate_index, flat_events
 from hpmoe_ir.dialects.tile import BufferOp, DependenceOp, TasksOp
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import Machine
 from hpmoe_ir.passes.analysis.dependence import ranks_that_differ
 
@@ -34,7 +35,7 @@ class SchedulingInput:
     buffers: dict[str, BufferOp]
     ranks: int
     machine: Machine
-    cores: dict[str, int]
+    cores: dict[CoreKind, int]
     """Cores of each kind that take tasks."""
     ahead: int = 2
     """Experts by which puts are early, with `depth-first` and `overlap`."""

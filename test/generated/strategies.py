@@ -36,7 +36,7 @@ def structures(draw: st.DrawFn) -> Options:
         "last_experts": draw(st.integers(0, 1)) if return_cols and not shares else 0,
         "gradient_cols": gradient_cols,
         "last_gradients": draw(st.integers(0, 1)) if gradient_cols else 0,
-        "plain_products": draw(st.sampled_from((False, False, True))),
+        "matmul_kernels": draw(st.sampled_from(("default", "default", "cann-like"))),
         "tile_m": tile[0],
         "tile_n": tile[1],
         "tile_k": tile[2],

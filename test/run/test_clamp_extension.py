@@ -150,6 +150,14 @@ def test_clamped_layer_is_right_at_every_level(level: str):
     assert_close(run(compiled(CLAMPED), level), textbook())
 
 
+def test_without_functions_of_its_own_the_reference_of_the_kernel_is_run(installed: Path):
+    points = installed / "clamp_extension-0.1.0.dist-info" / "entry_points.txt"
+    text, _, _ = points.read_text().partition("[hpmoe_ir.interpreters]")
+    assert text != points.read_text()
+    points.write_text(text)
+    assert_close(run(compiled(CLAMPED), "moe"), textbook())
+
+
 def test_the_clamp_has_something_to_do():
     with pytest.raises(AssertionError):
         assert_close(run(compiled(PLAIN), "moe"), textbook())

@@ -13,7 +13,7 @@ from hpmoe_ir.driver.compiler import CompiledKernel, compile_module
 from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
-from hpmoe_ir.kernels.matmul_tile import CUBE_MACS
+from hpmoe_ir.kernels.device import CUBE_MACS
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import generate_routing, parse_routing
 from hpmoe_ir.layer.values import LayerValues, make_values

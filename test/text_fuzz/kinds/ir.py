@@ -24,12 +24,11 @@ PASSES_OF = {
         "insert-dependencies", "insert-dependencies{granularity=expert}", "elide-dependencies",
         "insert-dependencies,elide-dependencies", "plan-memory", "assign-queues",
         "insert-dependencies,elide-dependencies,plan-memory,assign-queues,allocate-events",
-        "annotate-costs", "substitute-kernel{kernel=copy_rows by=swiglu}",
+        "substitute-kernel{kernel=copy_rows by=swiglu}",
         "assign-queues{policy=operator-order rotate=false}",
     ),
     "queue": ("allocate-events", "verify-queues", "verify-queues", "expand-tasks",
-              "expand-tasks{limit=4}", "annotate-costs",
-              "plan-memory", "allocate-events,plan-memory"),
+              "expand-tasks{limit=4}", "plan-memory", "allocate-events,plan-memory"),
 }  # fmt: skip
 
 TARGETS = ("ascendc", "task-table", "host")

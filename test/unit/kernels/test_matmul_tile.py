@@ -12,10 +12,10 @@ from hpmoe_ir.kernels.matmul_tile import (
     MatmulTile,
     TileSizeError,
     check_matmul_tile,
-    even_part,
     largest_matmul_tile,
 )
 from hpmoe_ir.machines.machine import Machine, load_machine, machine_names
+from hpmoe_ir.passes.tiling.context import even_part
 
 A3 = load_machine("ascend-a3")
 

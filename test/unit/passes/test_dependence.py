@@ -15,6 +15,7 @@ from hpmoe_ir.dialects.access import Access, BlockSelector, GroupedRows, WholeSe
 from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.passes.analysis.dependence import (
     DependenceError,
     EventMap,
@@ -57,7 +58,7 @@ def test_thresholds_are_the_signals_that_come(programs: Any, seed: int, granular
 
 def family(name: str, grid: list[int], reads: list[Access], writes: list[Access]) -> TasksOp:
     dims = [(f"d{i}", n) for i, n in enumerate(grid)]
-    return TasksOp(name, dims, "aiv", "copy_rows", reads, writes)
+    return TasksOp(name, dims, CoreKind.AIV, "copy_rows", reads, writes)
 
 
 def grouped(

@@ -9,6 +9,7 @@ from hpmoe_ir.driver.compiler import compile_module
 from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.passes.lower_moe import LowerMoePass
 
 LAYER = preset_layer("deepseek-v3-tiny").with_sizes(ranks=4, tokens=64)
@@ -16,7 +17,7 @@ EXPERTS = LAYER.local_experts
 
 
 def queues(
-    core: str, source_groups: int, matrix_shares: int, policy: str = "overlap"
+    core: CoreKind, source_groups: int, matrix_shares: int, policy: str = "overlap"
 ) -> list[list[tuple[str, tuple[int, ...]]]]:
     """Family and grid point of the tasks of each core."""
     lowering = LowerMoePass(policy=policy, source_groups=source_groups, matrix_shares=matrix_shares)
@@ -39,7 +40,7 @@ def queues(
 def test_a_core_that_puts_to_another_rank_puts_to_one_and_does_nothing_else_meanwhile():
     """Three other ranks, and 15 cores fill the link: five cores for each."""
     cores_of_peer: dict[int, int] = {}
-    for queue in queues("aiv", 4, 0):
+    for queue in queues(CoreKind.AIV, 4, 0):
         away = [i for i, (name, point) in enumerate(queue) if name == "dispatch" and point[0]]
         if not away:
             continue
@@ -60,7 +61,7 @@ def test_shared_products_begin_with_another_core_each_time():
     def most(policy: str) -> int:
         firsts = [
             sum(name == "matmul" and point[-1] == 0 for name, point in queue)
-            for queue in queues("aic", 1, 24, policy)
+            for queue in queues(CoreKind.AIC, 1, 24, policy)
         ]
         assert sum(firsts) == EXPERTS
         return max(firsts)

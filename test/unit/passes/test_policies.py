@@ -18,6 +18,7 @@ from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.lower_moe import LowerMoePass
 from hpmoe_ir.passes.policies.registry import POLICIES
@@ -37,7 +38,7 @@ def lowered(
     return [op for op in module.ops if isinstance(op, ProgramOp)]
 
 
-def order(program: ProgramOp, core: str) -> list[tuple[str, int]]:
+def order(program: ProgramOp, core: CoreKind) -> list[tuple[str, int]]:
     """The tasks of one kind of core, first those at the heads of the queues, and so on."""
     queues = orders_of(program)[core]
     slots, first = queues.slot_values, queues.first_slots
@@ -121,12 +122,12 @@ def test_waves_alternate_the_products():
     forward, backward = small("waves", wave=2)
     families = families_of(forward)
     of_expert = families["matmul"].task_count // 4
-    tasks = [(name, point // of_expert) for name, point in order(forward, "aic")]
+    tasks = [(name, point // of_expert) for name, point in order(forward, CoreKind.AIC)]
     runs = [name for i, (name, _) in enumerate(tasks) if i == 0 or tasks[i - 1][0] != name]
     assert runs == ["matmul", "matmul_1", "matmul", "matmul_1"]
     first = [expert for name, expert in tasks if name == "matmul"]
     assert set(first[: 2 * of_expert]) == {0, 1}
-    names = [name for name, _ in order(backward, "aic")]
+    names = [name for name, _ in order(backward, CoreKind.AIC)]
     runs = [name for i, name in enumerate(names) if i == 0 or names[i - 1] != name]
     wave = ["matmul", "matmul_1", "weight_gradient", "weight_gradient_1"]
     assert runs == wave + wave
@@ -138,13 +139,13 @@ def test_arrival_takes_own_rows_first_and_columns_last():
     extents = families["matmul"].extents
     groups = [
         int(np.unravel_index(point, extents)[1])
-        for name, point in order(forward, "aic")
+        for name, point in order(forward, CoreKind.AIC)
         if name == "matmul"
     ]
     assert groups == sorted(groups)
     read = format_access(families["matmul"].read_accesses[0], families["matmul"].dim_names)
     assert "grouped(e, (rank + g * 3) mod 4 of 4)" in read
-    for family, core in (("matmul_1", "aic"), ("return", "aiv")):
+    for family, core in (("matmul_1", CoreKind.AIC), ("return", CoreKind.AIV)):
         extents = families[family].extents
         columns = [
             int(np.unravel_index(point, extents)[3])
@@ -155,7 +156,7 @@ def test_arrival_takes_own_rows_first_and_columns_last():
         assert columns == sorted(columns)
     peers = [
         int(np.unravel_index(point, families["dispatch"].extents)[0])
-        for name, point in order(forward, "aiv")
+        for name, point in order(forward, CoreKind.AIV)
         if name == "dispatch"
     ]
     assert peers == sorted(peers)
@@ -163,12 +164,14 @@ def test_arrival_takes_own_rows_first_and_columns_last():
 
 def places(program: ProgramOp, names: set[str]) -> float:
     """Mean place of the tasks of some families among those of the matrix cores."""
-    return float(np.mean([i for i, (name, _) in enumerate(order(program, "aic")) if name in names]))
+    return float(
+        np.mean([i for i, (name, _) in enumerate(order(program, CoreKind.AIC)) if name in names])
+    )
 
 
 def overtaken(program: ProgramOp, names: set[str]) -> int:
     """Pairs of tasks of the matrix cores of which the second, but not the first, is in `names`."""
-    late = np.array([name in names for name, _ in order(program, "aic")])
+    late = np.array([name in names for name, _ in order(program, CoreKind.AIC)])
     return int(np.cumsum(~late)[late].sum())
 
 
@@ -181,7 +184,7 @@ def test_fill_puts_weight_gradients_where_nothing_else_is_ready():
     assert places(after, products) < places(before, products)
     assert 4 * overtaken(after, products) < overtaken(before, products)
     _, many = small("fill", machine="ascend-a3")
-    queues = orders_of(many)["aic"]
+    queues = orders_of(many)[CoreKind.AIC]
     numbers = queues.slot_values >> POINT_BITS
     falls = False
     for begin, end in pairwise(queues.first_slots.tolist()):

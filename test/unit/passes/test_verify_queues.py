@@ -290,7 +290,7 @@ def mutate(program: queue.ProgramOp, kind: str, draw: random.Random) -> bool:
         slots, first = order.slot_values.copy(), order.first_slots
         core = int((first[1:] - first[:-1]).argmax())
         slots[first[core] : first[core + 1]] = slots[first[core] : first[core + 1]][::-1]
-        order.slots = queue.OrderOp(order.core.data, order.family_names, first, slots).slots
+        order.slots = queue.OrderOp(order.core_kind, order.family_names, first, slots).slots
         return bool(first[core + 1] - first[core] > 1)
     remote = [s for s in signals if s.peer_expr is not None]
     if kind == "peer" and remote and program.ranks.value.data > 1:
