@@ -2,34 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from typing_extensions import TypeVar
 from xdsl.passes import ModulePass
 
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.machines.machine import Machine
+from hpmoe_ir.options.options import Options
 from hpmoe_ir.passes.allocate_events import AllocateEventsPass
-from hpmoe_ir.passes.analysis.dependence import Granularity
-from hpmoe_ir.passes.assign_queues import AssignQueuesPass
+from hpmoe_ir.passes.assign_queues import AssignQueuesPass, QueueOptions
 from hpmoe_ir.passes.convert_comm_to_tile import ConvertCommToTilePass
 from hpmoe_ir.passes.convert_moe_to_comm import ConvertMoeToCommPass
 from hpmoe_ir.passes.credit_empty_puts import CreditEmptyPutsPass
 from hpmoe_ir.passes.elide_dependencies import ElideDependenciesPass
-from hpmoe_ir.passes.insert_dependencies import InsertDependenciesPass
-from hpmoe_ir.passes.plan_memory import PlanMemoryPass
+from hpmoe_ir.passes.insert_dependencies import DependenceOptions, InsertDependenciesPass
+from hpmoe_ir.passes.pass_kinds import ComposedPass
+from hpmoe_ir.passes.plan_memory import MemoryOptions, PlanMemoryPass
+from hpmoe_ir.passes.tiling.options import TilingOptions
 from hpmoe_ir.passes.verify_queues import VerifyQueuesPass
+
+PassT = TypeVar("PassT", bound=Options)
 
 
 @dataclass(frozen=True)
-class LowerMoePass(ModulePass):
+class LoweringOptions(QueueOptions, MemoryOptions, DependenceOptions, TilingOptions):
+    """Options of all passes of the pipeline, and which of the optional ones run."""
+
+    credit: bool = True
+    """Whether to run `credit-empty-puts`."""
+    elide: bool = True
+    """Whether to run `elide-dependencies`."""
+
+    @classmethod
+    def search_space(
+        cls, config: LayerConfig, machine: Machine, backward: bool
+    ) -> Mapping[str, Sequence[object]]:
+        """Returns the values that a search tries for each option it changes, but the policy."""
+        return {**cls.tiling_space(config, machine, backward), **cls.queue_space()}
+
+
+def lower_moe(options: LoweringOptions) -> tuple[ModulePass, ...]:
+    """Returns the passes that bring a module from the `moe` level to the `queue` level."""
+    passes: list[ModulePass] = []
+
+    # Dispatch and combine become puts into windows of other ranks, with waits for their arrival.
+    passes.append(ConvertMoeToCommPass())
+
+    # Each operation becomes a family of tasks, which say what parts of which buffers they use.
+    passes.append(_of(ConvertCommToTilePass, options))
+
+    # Tasks that use the same part of a buffer, of which one writes it, depend on each other.
+    passes.append(_of(InsertDependenciesPass, options))
+
+    # A put without rows is counted by the task that builds the route, so it signals nobody. Before
+    # redundant dependences go, because it must be known which of them puts stand for.
+    if options.credit:
+        passes.append(CreditEmptyPutsPass())
+
+    # Dependences that others imply are dropped: each one costs a signal and a wait.
+    if options.elide:
+        passes.append(ElideDependenciesPass())
+
+    # Buffers whose uses the dependences order share workspace memory.
+    passes.append(_of(PlanMemoryPass, options))
+
+    # The policy orders all tasks; cores get queues, dependences become events.
+    passes.append(_of(AssignQueuesPass, options))
+
+    # Events get counters in the window.
+    passes.append(AllocateEventsPass())
+
+    # No deadlock, no race, no counter that the next launch would find wrong: proved on the result.
+    passes.append(VerifyQueuesPass())
+    return tuple(passes)
+
+
+def _of(kind: type[PassT], options: LoweringOptions) -> PassT:
+    """A pass with its part of the options."""
+    return kind(**{field.name: getattr(options, field.name) for field in fields(kind)})
+
+
+@dataclass(frozen=True)
+class LowerMoePass(LoweringOptions, ComposedPass):
     """Brings a module from the `moe` level to the `queue` level.
 
-    Runs `convert-moe-to-comm`, `convert-comm-to-tile`, `insert-dependencies`, `credit-empty-puts`,
-    `elide-dependencies`, `plan-memory`, `assign-queues`, `allocate-events` and `verify-queues`,
-    verifying the operations in between. The options are those of these passes. Needs a module at
-    the `moe` level.
+    Stands for `convert-moe-to-comm`, `convert-comm-to-tile`, `insert-dependencies`,
+    `credit-empty-puts`, `elide-dependencies`, `plan-memory`, `assign-queues`, `allocate-events` and
+    `verify-queues`, see `lower_moe`; its options are theirs. Needs a module at the `moe` level.
 
     ```
     func.func @layer(...) {
@@ -47,108 +108,5 @@ class LowerMoePass(ModulePass):
 
     name = "lower-moe"
 
-    machine: str = "ascend-a3"
-    """The machine description."""
-    source_groups: int = 0
-    """`convert-comm-to-tile`: groups of source ranks."""
-    row_chunks: int = 1
-    """`convert-comm-to-tile`: chunks of the rows of an expert and group."""
-    put_chunks: int = 1
-    """`convert-comm-to-tile`: chunks of the rows from one rank to one expert."""
-    put_rows: int = 0
-    """`convert-comm-to-tile`: most rows of a put."""
-    return_cols: int = 0
-    """`convert-comm-to-tile`: columns of a put on the way back."""
-    last_experts: int = 0
-    """`convert-comm-to-tile`: last experts that return_cols cuts, their last product too."""
-    vector_rows: int = 0
-    """`convert-comm-to-tile`: most rows of a vector task on an expert's rows."""
-    vector_chunks: int = 0
-    """`convert-comm-to-tile`: equal parts of an expert's rows for vector tasks."""
-    matrix_shares: int = 0
-    """`convert-comm-to-tile`: matrix tasks that share a product."""
-    token_chunks: int = 0
-    """`convert-comm-to-tile`: parts of a rank's tokens."""
-    task_cols: int = 0
-    """`convert-comm-to-tile`: columns of a matrix task."""
-    gradient_cols: int = 0
-    """`convert-comm-to-tile`: columns of a task of a weight gradient."""
-    last_gradients: int = 0
-    """`convert-comm-to-tile`: last experts that gradient_cols cuts."""
-    tile_m: int = 0
-    """`convert-comm-to-tile`: rows of a matrix tile."""
-    tile_n: int = 0
-    """`convert-comm-to-tile`: columns of a matrix tile."""
-    tile_k: int = 0
-    """`convert-comm-to-tile`: depth of a matrix tile."""
-    plain_products: bool = False
-    """`convert-comm-to-tile`: whether matrix kernels are plain."""
-    granularity: Granularity = "part"
-    """`insert-dependencies`: expert or part."""
-    credit: bool = True
-    """Whether to run `credit-empty-puts`."""
-    elide: bool = True
-    """Whether to run `elide-dependencies`."""
-    reuse: bool = True
-    """`plan-memory`: whether buffers may share memory."""
-    policy: str = "depth-first"
-    """`assign-queues`: order of the tasks."""
-    ahead: int = 2
-    """`assign-queues`: experts by which puts are early."""
-    wave: int = 0
-    """`assign-queues`: experts of a wave."""
-    behind: int = 2
-    """`assign-queues`: tasks for each matrix core by which the next product is behind."""
-    vector_cores: Literal["both", "one"] = "both"
-    """`assign-queues`: vector cores that take tasks."""
-    rotate: bool = True
-    """`assign-queues`: whether destinations are counted from the rank itself."""
-    rotate_sources: bool = False
-    """`assign-queues`: whether source groups are counted from the rank's own."""
-
-    def passes(self) -> Iterator[ModulePass]:
-        """The passes of the pipeline, in order."""
-        yield ConvertMoeToCommPass()
-        yield ConvertCommToTilePass(
-            machine=self.machine,
-            source_groups=self.source_groups,
-            row_chunks=self.row_chunks,
-            put_chunks=self.put_chunks,
-            put_rows=self.put_rows,
-            return_cols=self.return_cols,
-            last_experts=self.last_experts,
-            vector_rows=self.vector_rows,
-            vector_chunks=self.vector_chunks,
-            matrix_shares=self.matrix_shares,
-            token_chunks=self.token_chunks,
-            task_cols=self.task_cols,
-            gradient_cols=self.gradient_cols,
-            last_gradients=self.last_gradients,
-            tile_m=self.tile_m,
-            tile_n=self.tile_n,
-            tile_k=self.tile_k,
-            plain_products=self.plain_products,
-        )
-        yield InsertDependenciesPass(granularity=self.granularity)
-        if self.credit:
-            yield CreditEmptyPutsPass()
-        if self.elide:
-            yield ElideDependenciesPass()
-        yield PlanMemoryPass(reuse=self.reuse)
-        yield AssignQueuesPass(
-            policy=self.policy,
-            ahead=self.ahead,
-            wave=self.wave,
-            behind=self.behind,
-            vector_cores=self.vector_cores,
-            rotate=self.rotate,
-            rotate_sources=self.rotate_sources,
-            machine=self.machine,
-        )
-        yield AllocateEventsPass()
-        yield VerifyQueuesPass()
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for module_pass in self.passes():
-            module_pass.apply(ctx, op)
-            op.verify()
+    def passes(self) -> tuple[ModulePass, ...]:
+        return lower_moe(self)

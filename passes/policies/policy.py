@@ -5,20 +5,22 @@ after the tasks that it waits for: then the first task that has not ended is at 
 queue and waits for nothing that has not ended. `assign-queues` checks this of every order that a
 policy gives. Keys do not depend on the rank.
 
-Each policy is a file of this package; `registry` has them by name.
+Each policy is a file of this package, or an entry point of another; `registry` has them by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
 
 from hpmoe_ir.dialects.index import IntArray, evaluate_index
 from hpmoe_ir.dialects.tile import BufferOp, DependenceOp, TasksOp
 from hpmoe_ir.machines.machine import Machine
+from hpmoe_ir.options.options import Options, Range
 from hpmoe_ir.passes.analysis.dependence import flat_events, ranks_that_differ
 
 Keys: TypeAlias = list[IntArray]
@@ -27,7 +29,7 @@ Keys: TypeAlias = list[IntArray]
 
 @dataclass(frozen=True)
 class SchedulingInput:
-    """What a policy is given: the tasks, and what it may be told about the order."""
+    """What a policy is given: the tasks of a program and the cores that take them."""
 
     families: Sequence[TasksOp]
     dependences: Sequence[DependenceOp]
@@ -36,12 +38,6 @@ class SchedulingInput:
     machine: Machine
     cores: dict[str, int]
     """Cores of each kind that take tasks."""
-    ahead: int = 2
-    """Experts by which puts are early, with `depth-first` and `overlap`."""
-    wave: int = 0
-    """Experts of a wave, with `waves`; 0: as many as keep the matrix cores busy."""
-    behind: int = 2
-    """Tasks for each matrix core by which the next product is behind, with `overlap`."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,37 @@ class Order:
     """For each family, the core of each task, among those that take tasks; None: in turn."""
 
 
-Policy: TypeAlias = Callable[[SchedulingInput], Order]
+@dataclass(frozen=True)
+class Policy(Options):
+    """An order of tasks that is chosen by name: `policy=overlap{behind=3}`.
+
+    A subclass is a frozen dataclass; its fields are its options, which it checks itself.
+    """
+
+    serial: ClassVar[bool] = False
+    """Whether families are operators that a host launches one after the other: a timed run then has
+    the launches between them."""
+
+    @abstractmethod
+    def __call__(self, work: SchedulingInput) -> Order:
+        """Returns the order of all tasks, safe for every routing."""
+
+    @classmethod
+    def search_space(cls) -> Mapping[str, Sequence[object]]:
+        """Returns the values that a search tries for each option; none: it is not searched."""
+        return {}
+
+
+@dataclass(frozen=True)
+class LookAheadPolicy(Policy):
+    """A policy that dispatches the rows of experts before their turn comes."""
+
+    ahead: Annotated[int, Range(0, unit="experts")] = 2
+    """Look-ahead of dispatch puts, in experts."""
+
+    @classmethod
+    def search_space(cls) -> Mapping[str, Sequence[object]]:
+        return {"ahead": (0, 1, 2, 3, 4, 6)}
 
 
 def first_violation(

@@ -19,7 +19,7 @@ from hpmoe_ir.layer.values import make_values
 from hpmoe_ir.lowering.ascendc import device_source
 from hpmoe_ir.lowering.program import lowered_program
 from hpmoe_ir.lowering.task_table import task_table
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.passes.set_waits import SetWaitsPass
 from hpmoe_ir.run.directions import forward_values
 from hpmoe_ir.run.execution import build_program, run_program
