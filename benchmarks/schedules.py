@@ -24,7 +24,7 @@ from timed_cases import SEED, Case, Runs, source_digest
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.layer.config import LayerConfig, LayerError
 from hpmoe_ir.machines.machine import MachineError
-from hpmoe_ir.passes.machine_option import DEFAULT_MACHINE
+from hpmoe_ir.options.machine import DEFAULT_MACHINE
 from hpmoe_ir.run.execution import ExecutionError
 from hpmoe_ir.runtime.device_fault import DeviceFault
 from hpmoe_ir.schedule.named import SCHEDULE_NAMES, schedule_names

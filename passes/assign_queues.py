@@ -26,13 +26,14 @@ from hpmoe_ir.dialects.tile import (
 )
 from hpmoe_ir.dialects.tile.types import AccessAttr, IndexAttr
 from hpmoe_ir.machines.machine import Machine
+from hpmoe_ir.options.machine import MachineOption
 from hpmoe_ir.options.options import Choice
 from hpmoe_ir.passes.analysis.level import programs_at
-from hpmoe_ir.passes.machine_option import MachineOption
 from hpmoe_ir.passes.policies.arrival import source_group_dim
 from hpmoe_ir.passes.policies.depth_first import DepthFirst
-from hpmoe_ir.passes.policies.policy import Order, Policy, SchedulingInput, first_violation
+from hpmoe_ir.passes.policies.policy import Policy
 from hpmoe_ir.passes.policies.registry import policies
+from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput, first_violation
 
 DEFAULT_POLICY = DepthFirst()
 

@@ -17,13 +17,13 @@ from hpmoe_ir.dialects.comm import RouteOp
 from hpmoe_ir.dialects.moe import GroupedMatmulOp, route_type
 from hpmoe_ir.dialects.placement import AnyTensor, GroupedAttr
 from hpmoe_ir.dialects.tile import SPACES, BufferOp, ProgramOp
+from hpmoe_ir.kernels.matmul_tile import TileSizeError
 from hpmoe_ir.machines.machine import Machine
 from hpmoe_ir.options.options import OptionError
 from hpmoe_ir.passes.analysis.level import require_level
 from hpmoe_ir.passes.tiling.context import Tiling, buffer_type_of
 from hpmoe_ir.passes.tiling.layer_ops import tile_operation
 from hpmoe_ir.passes.tiling.options import TilingOptions
-from hpmoe_ir.passes.tiling.tile_sizes import TileSizeError
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.machines.machine import Machine
 from hpmoe_ir.options.options import Options
 from hpmoe_ir.passes.allocate_events import AllocateEventsPass
+from hpmoe_ir.passes.analysis.pass_kinds import ComposedPass
 from hpmoe_ir.passes.assign_queues import AssignQueuesPass, QueueOptions
 from hpmoe_ir.passes.convert_comm_to_tile import ConvertCommToTilePass
 from hpmoe_ir.passes.convert_moe_to_comm import ConvertMoeToCommPass
 from hpmoe_ir.passes.credit_empty_puts import CreditEmptyPutsPass
 from hpmoe_ir.passes.elide_dependencies import ElideDependenciesPass
 from hpmoe_ir.passes.insert_dependencies import DependenceOptions, InsertDependenciesPass
-from hpmoe_ir.passes.pass_kinds import ComposedPass
 from hpmoe_ir.passes.plan_memory import MemoryOptions, PlanMemoryPass
 from hpmoe_ir.passes.tiling.options import TilingOptions
 from hpmoe_ir.passes.verify_queues import VerifyQueuesPass

@@ -24,15 +24,15 @@ from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.driver.compiler import Compiled, CompiledKernel, PassError, Progress, compile_module
 from hpmoe_ir.driver.specs import pipeline_text
 from hpmoe_ir.frontends.graph_layer import graph_layer
+from hpmoe_ir.kernels.matmul_tile import CUBE_MACS, ELEMENT_BYTES, largest_matmul_tile
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import IdArray, RoutingError, generate_routing, parse_routing
 from hpmoe_ir.machines.machine import Machine
+from hpmoe_ir.passes.analysis.pass_kinds import expanded, is_check
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.passes.pass_kinds import expanded, is_check
 from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.passes.policies.overlap import Overlap
 from hpmoe_ir.passes.tiling.options import MIN_TOKENS
-from hpmoe_ir.passes.tiling.tile_sizes import CUBE_MACS, ELEMENT_BYTES, largest_matmul_tile
 from hpmoe_ir.run.execution import ExecutionError, build_program
 from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
 from hpmoe_ir.runtime.device_fault import DeviceFault

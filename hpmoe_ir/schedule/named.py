@@ -16,9 +16,9 @@ from xdsl.passes import ModulePass
 from hpmoe_ir.diagnostics import InputError, one_line
 from hpmoe_ir.extensions import SCHEDULES, described, extensions, load
 from hpmoe_ir.machines.machine import Machine
+from hpmoe_ir.options.machine import MachineOption
+from hpmoe_ir.passes.analysis.pass_kinds import expanded
 from hpmoe_ir.passes.assign_queues import QueueOptions
-from hpmoe_ir.passes.machine_option import MachineOption
-from hpmoe_ir.passes.pass_kinds import expanded
 from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.passes.policies.arrival import Arrival
 from hpmoe_ir.passes.policies.fill import Fill

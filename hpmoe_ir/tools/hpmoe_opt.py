@@ -28,7 +28,7 @@ from hpmoe_ir.driver.specs import find, parse_one, passes_in
 from hpmoe_ir.extensions import extension_universe
 from hpmoe_ir.lowering.binary_target import BinaryTarget
 from hpmoe_ir.output import write_file
-from hpmoe_ir.passes.pass_kinds import expanded
+from hpmoe_ir.passes.analysis.pass_kinds import expanded
 from hpmoe_ir.tools.command_line import refuse_no_values
 from hpmoe_ir.universe import TARGETS
 

@@ -22,8 +22,8 @@ from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.layer.config import LayerConfig, LayerError
 from hpmoe_ir.layer.routing import RoutingError, parse_routing
 from hpmoe_ir.machines.machine import Machine, MachineError, load_machine
+from hpmoe_ir.options.machine import DEFAULT_MACHINE
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.passes.machine_option import DEFAULT_MACHINE
 from hpmoe_ir.schedule.named import (
     AUTO_SCHEDULE,
     DEFAULT_SCHEDULE,

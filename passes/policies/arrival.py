@@ -26,7 +26,8 @@ from hpmoe_ir.passes.analysis.task_roles import (
     is_weight_gradient,
     peer_dims,
 )
-from hpmoe_ir.passes.policies.policy import Order, Policy, SchedulingInput
+from hpmoe_ir.passes.policies.policy import Policy
+from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hpmoe_ir.passes.analysis.task_roles import expert_of
-from hpmoe_ir.passes.policies.policy import Keys, LookAheadPolicy, Order, SchedulingInput
+from hpmoe_ir.passes.policies.policy import LookAheadPolicy
+from hpmoe_ir.passes.scheduling.order import Keys, Order, SchedulingInput
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ import numpy as np
 from hpmoe_ir.passes.analysis.task_roles import is_weight_gradient
 from hpmoe_ir.passes.policies.depth_first import DepthFirst
 from hpmoe_ir.passes.policies.list_order import priorities
-from hpmoe_ir.passes.policies.policy import LookAheadPolicy, Order, SchedulingInput
+from hpmoe_ir.passes.policies.policy import LookAheadPolicy
 from hpmoe_ir.passes.scheduling.list_schedule import Times, list_schedule
+from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 from hpmoe_ir.passes.scheduling.task_graph import task_graph
 
 

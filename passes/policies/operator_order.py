@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hpmoe_ir.passes.policies.policy import Order, Policy, SchedulingInput
+from hpmoe_ir.passes.policies.policy import Policy
+from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from hpmoe_ir.passes.analysis.task_roles import (
     is_dispatch,
     is_weight_gradient,
 )
-from hpmoe_ir.passes.policies.policy import Order, Policy, SchedulingInput
+from hpmoe_ir.passes.policies.policy import Policy
+from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 
 
 @dataclass(frozen=True)

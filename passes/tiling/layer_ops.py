@@ -22,6 +22,7 @@ from hpmoe_ir.dialects.access import (
 from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
+from hpmoe_ir.kernels.matmul_tile import even_part
 from hpmoe_ir.passes.tiling.context import (
     ExpertRange,
     HasTilingTrait,
@@ -31,7 +32,6 @@ from hpmoe_ir.passes.tiling.context import (
     buffer_type_of,
 )
 from hpmoe_ir.passes.tiling.gradient_ops import GRADIENT_TILINGS, weight_gradient_tasks
-from hpmoe_ir.passes.tiling.tile_sizes import even_part
 
 WHOLE = WholeSelector()
 D0, D1, D2, D3 = (AffineExpr.dimension(i) for i in range(4))

@@ -8,16 +8,16 @@ from typing import Annotated, Self
 
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.kernels.cann_like import PLAIN_PREFIX
-from hpmoe_ir.layer.config import LayerConfig
-from hpmoe_ir.machines.machine import Machine
-from hpmoe_ir.options.options import OptionError, Range
-from hpmoe_ir.passes.machine_option import MachineOption
-from hpmoe_ir.passes.tiling.tile_sizes import (
+from hpmoe_ir.kernels.matmul_tile import (
     CUBE,
     MatmulTile,
     check_matmul_tile,
     largest_matmul_tile,
 )
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.machines.machine import Machine
+from hpmoe_ir.options.machine import MachineOption
+from hpmoe_ir.options.options import OptionError, Range
 
 MAX_GROUPS = 8
 """Source groups by default, where there are more ranks: finer parts cost more waiting than they

@@ -16,6 +16,7 @@ from xdsl.dialects.func import FuncOp
 
 from hpmoe_ir.dialects.tile import buffer_bytes
 from hpmoe_ir.driver.compiler import Compiled, compile_module
+from hpmoe_ir.driver.saved_bytes import saved_values
 from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
@@ -24,7 +25,6 @@ from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import parse_routing
 from hpmoe_ir.layer.values import LayerValues, make_values
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.passes.gradient.saved_bytes import saved_values
 from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.passes.policies.operator_order import OperatorOrder
 from hpmoe_ir.passes.policies.published import Published

@@ -111,7 +111,8 @@ class TestInstalled:
 BROKEN = """
 from pathlib import Path
 
-from hpmoe_ir.passes.policies.policy import Order, Policy
+from hpmoe_ir.passes.policies.policy import Policy
+from hpmoe_ir.passes.scheduling.order import Order
 from hpmoe_ir.schedule.named import Schedule
 from scheduling_extension.strided import Strided
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from xdsl.passes import ModulePass
 from xdsl.universe import Universe
 
-from hpmoe_ir.passes.pass_kinds import ComposedPass
+from hpmoe_ir.passes.analysis.pass_kinds import ComposedPass
 from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.passes.set_waits import SetWaitsPass
 from hpmoe_ir.schedule.named import Schedule

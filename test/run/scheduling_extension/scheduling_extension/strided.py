@@ -9,7 +9,8 @@ import numpy as np
 
 from hpmoe_ir.options.options import Range
 from hpmoe_ir.passes.analysis.task_roles import FamilyGraph, expert_of
-from hpmoe_ir.passes.policies.policy import Keys, Order, Policy, SchedulingInput
+from hpmoe_ir.passes.policies.policy import Policy
+from hpmoe_ir.passes.scheduling.order import Keys, Order, SchedulingInput
 
 
 @dataclass(frozen=True)

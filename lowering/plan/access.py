@@ -1,0 +1,212 @@
+"""From the accesses of a task to tiles: the one place of lowering that reads selectors."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hpmoe_ir.dialects.access import (
+    Access,
+    BlockSelector,
+    Chunk,
+    GroupedRows,
+    IndexSelector,
+    RowSelector,
+    Selector,
+    SentRows,
+    TokenRows,
+    WholeSelector,
+    format_access,
+)
+from hpmoe_ir.dialects.placement import RouteType
+from hpmoe_ir.dialects.tile import BufferOp, buffer_bytes, buffer_type, copy_bytes, route_type
+from hpmoe_ir.dialects.tile.credit import CreditedPuts
+from hpmoe_ir.lowering.plan.elements import ElementType, element_type
+from hpmoe_ir.lowering.plan.scope import Scope
+from hpmoe_ir.lowering.plan.sizes import camel
+from hpmoe_ir.lowering.plan.tiles import (
+    Address,
+    ArgumentAddress,
+    BlockExtent,
+    ChunkOf,
+    Extent,
+    GroupedRange,
+    MatrixShape,
+    PlannedAddress,
+    PlannedSpace,
+    PutRange,
+    ReturnRange,
+    RowRange,
+    RowsDefinition,
+    RowsExtent,
+    SentRange,
+    Step,
+    Tile,
+    TokenRange,
+    VectorShape,
+    WholeExtent,
+    WordsShape,
+)
+from hpmoe_ir.lowering.program import LoweringError
+
+
+def counts_received_rows(puts: CreditedPuts) -> bool:
+    """Whether the receiver of credited puts counts rows it received, not rows that it sent."""
+    return isinstance(puts.rows, GroupedRows)
+
+
+@dataclass
+class AccessPlanner:
+    """Plans the tiles of one family of tasks, and the row ranges that they share."""
+
+    scope: Scope
+    blocks: Counter[str] = field(default_factory=Counter[str])
+    """How often an extent has been cut into blocks so far, by its name."""
+    rows: dict[tuple[RowSelector, bool], RowsDefinition] = field(
+        default_factory=dict[tuple[RowSelector, bool], RowsDefinition]
+    )
+    """Row ranges by selector and whether they are in a peer's memory, in order of definition."""
+
+    def tile(self, access: Access) -> Tile:
+        """The tile that an access stands for.
+
+        Raises LoweringError where that is no tile of one or two inner dimensions, or one of
+        elements that generated code does not know.
+        """
+        scope = self.scope
+        buffer = scope.program.buffers[access.buffer]
+        name = camel(access.buffer)
+        if isinstance(buffer.type, RouteType):
+            words = scope.table.size(f"{name}Words", buffer_bytes(buffer) // 4)
+            element = ElementType.I32
+            return Tile(element, self._address(buffer, element, access), (), WordsShape(words))
+        type = buffer_type(buffer)
+        element = element_type(type.element_type)
+        if element is None:
+            raise scope.error(
+                f"@{access.buffer}: expected elements of {' or '.join(ElementType)}, found "
+                f"{type.element_type}"
+            )
+        address = self._address(buffer, element, access)
+        dims = list(type.dims)
+        selectors = list(access.selectors)
+        steps: list[Step] = []
+        while selectors and isinstance(outer := selectors[0], IndexSelector):
+            del selectors[0], dims[0]
+            elements = int(np.prod(dims, dtype=np.int64))
+            size = scope.table.size(f"{name}Step{len(dims)}", elements)
+            steps.append(Step(scope.index(outer.index), size))
+        if len(dims) > 2 or any(isinstance(s, IndexSelector) for s in selectors):
+            raise self._refused(access, "a tile has at most two dimensions, the inner ones")
+        if len(dims) == 1:
+            shape = VectorShape(self._extent(selectors[0], dims[0], f"{name}Cols", access))
+        else:
+            rows = self._extent(selectors[0], dims[0], f"{name}Rows", access)
+            columns = self._extent(selectors[1], dims[1], f"{name}Cols", access)
+            shape = MatrixShape(scope.table.size(f"{name}Pitch", dims[1]), rows, columns)
+        return Tile(element, address, tuple(steps), shape)
+
+    def guard(self, accesses: tuple[Access, ...]) -> tuple[str, ...]:
+        """Names of the row ranges of accesses: a task writes nothing where one is empty."""
+        names = [self.define(a.rows, a).name for a in accesses if a.rows is not None]
+        return tuple(dict.fromkeys(names))
+
+    def define(self, selector: RowSelector, access: Access) -> RowsDefinition:
+        """The row range that a selector of dynamic rows stands for, the same for each use."""
+        key = (selector, access.peer is not None)
+        if key not in self.rows:
+            name = f"rows{len(self.rows)}"
+            self.rows[key] = RowsDefinition(name, self._row_range(selector, access))
+        return self.rows[key]
+
+    def _row_range(self, selector: RowSelector, access: Access) -> RowRange:
+        scope = self.scope
+        match selector:
+            case TokenRows():
+                return TokenRange(
+                    scope.index(selector.index),
+                    scope.constant(selector.count, "TokenChunks"),
+                    needs_route=scope.family.route is not None,
+                )
+            case GroupedRows() if access.peer is not None:
+                return self._put(selector, access)
+            case GroupedRows():
+                group = scope.index(selector.group)
+                groups = scope.constant(selector.groups, "Groups")
+                expert = scope.index(selector.expert)
+                return GroupedRange(expert, group, groups, self._chunk(selector.chunk))
+            case SentRows() if access.peer is not None:
+                return self._return(selector, access)
+            case SentRows():
+                return SentRange(scope.index(selector.expert), self._chunk(selector.chunk))
+
+    def _chunk(self, chunk: Chunk) -> ChunkOf | None:
+        if chunk.count == 1:
+            return None
+        return ChunkOf(
+            self.scope.index(chunk.index),
+            self.scope.constant(chunk.count, "Chunks"),
+            self.scope.constant(chunk.align, "Align"),
+        )
+
+    def _put(self, selector: GroupedRows, access: Access) -> PutRange:
+        scope = self.scope
+        own = np.arange(scope.program.ranks)[:, None]
+        if selector.groups != scope.program.ranks or (scope.values(selector.group) != own).any():
+            raise self._refused(access, "a put into grouped rows writes those of its own rank")
+        local = scope.constant(self._local_experts(), "Local")
+        assert access.peer is not None
+        peer = scope.index(access.peer)
+        return PutRange(peer, local, scope.index(selector.expert), self._chunk(selector.chunk))
+
+    def _return(self, selector: SentRows, access: Access) -> ReturnRange:
+        scope = self.scope
+        local = self._local_experts()
+        owner = np.arange(scope.program.ranks)[:, None]
+        if (scope.values(selector.expert) // local != owner).any():
+            raise self._refused(access, "a put into sent rows returns those of its own experts")
+        assert access.peer is not None
+        expert = scope.index(selector.expert)
+        size = scope.constant(local, "Local")
+        return ReturnRange(expert, size, scope.index(access.peer), self._chunk(selector.chunk))
+
+    def _local_experts(self) -> int:
+        route = self.scope.family.route
+        assert route is not None
+        return route_type(self.scope.program.buffers[route.root_reference.data]).local_experts
+
+    def _refused(self, access: Access, rule: str) -> LoweringError:
+        text = format_access(access, self.scope.family.dim_names)
+        return self.scope.error(f"{text}: {rule}")
+
+    def _address(self, buffer: BufferOp, element: ElementType, access: Access) -> Address:
+        scope = self.scope
+        name = buffer.sym_name.data
+        if buffer.space.data in ("input", "inout", "output"):
+            return ArgumentAddress(name)
+        offset = scope.buffer_offset(name)
+        copy = None
+        if buffer.copies.value.data == 2:
+            copy = scope.table.size(f"{camel(name)}Copy", copy_bytes(buffer) // element.bytes)
+        peer = None if access.peer is None else scope.index(access.peer)
+        return PlannedAddress(PlannedSpace(buffer.space.data), offset, copy, peer)
+
+    def _extent(self, selector: Selector, extent: int, name: str, access: Access) -> Extent:
+        """Extent of one dimension; `name` is that of the dimension's size."""
+        scope = self.scope
+        match selector:
+            case WholeSelector():
+                return WholeExtent(scope.table.size(name, extent))
+            case BlockSelector():
+                # Numbered by operand: two of one buffer may be cut into blocks of other sizes.
+                number = self.blocks[name] or ""
+                self.blocks[name] += 1
+                size = scope.constant(selector.size, f"{name}Block{number}")
+                index = scope.index(selector.index)
+                return BlockExtent(index, size, scope.table.size(name, extent))
+            case GroupedRows() | SentRows() | TokenRows():
+                return RowsExtent(self.define(selector, access).name)
+            case IndexSelector():
+                raise AssertionError("an inner dimension has no index selector")
