@@ -58,7 +58,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "elide-dependencies": _pass("elide_dependencies", "ElideDependenciesPass"),
     "expand-tasks": _pass("expand_tasks", "ExpandTasksPass"),
     "insert-dependencies": _pass("insert_dependencies", "InsertDependenciesPass"),
-    "lower-moe": _pass("lower_moe", "LowerMoePass"),
+    "lower-moe": _pass("pipeline", "LowerMoePass"),
     "plan-memory": _pass("plan_memory", "PlanMemoryPass"),
     "set-waits": _pass("set_waits", "SetWaitsPass"),
     "substitute-kernel": _pass("substitute_kernel", "SubstituteKernelPass"),

@@ -59,6 +59,7 @@ class VerifyQueuesPass(ModulePass):
     """
 
     name = "verify-queues"
+    is_check = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for program in programs_at(op, ProgramOp, self.name):

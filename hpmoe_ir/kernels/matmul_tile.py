@@ -54,7 +54,7 @@ def check_matmul_tile(tile: MatmulTile, machine: Machine) -> None:
     for name, size in (("m", tile.m), ("n", tile.n), ("k", tile.k)):
         if size <= 0 or size % FRACTAL:
             raise TileSizeError(
-                f"option tile_{name}: expected a positive multiple of {FRACTAL}, found {size}"
+                f"option 'tile-{name}': expected a positive multiple of {FRACTAL}, found {size}"
             )
     text = f"tile {tile.m}x{tile.n}x{tile.k}"
     for memory, needed, available in (

@@ -10,7 +10,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -34,56 +33,9 @@ from hpmoe_ir.dialects.rowwise import RowwiseTrait
 from hpmoe_ir.dialects.tile import BufferOp, TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
 from hpmoe_ir.integers import ceil_div
-from hpmoe_ir.kernels.kernel import Variant
-from hpmoe_ir.kernels.matmul_tile import MatmulTile
-from hpmoe_ir.kernels.registry import find_variant
 from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import Machine
-
-MatmulKernels: TypeAlias = Literal["default", "cann-like"]
-"""Kernels of matrix tasks: the fastest ones, or those that use a core as CANN's grouped matmul."""
-
-
-@dataclass(frozen=True)
-class Partition:
-    """How the work is cut. Each number but the matrix tile is a number of parts."""
-
-    source_groups: int
-    """Groups of source ranks into which an expert's rows are cut."""
-    row_chunks: int
-    """Parts of the rows of an expert and group."""
-    put_chunks: int
-    """Parts of the rows from one rank to one expert."""
-    token_chunks: int
-    """Parts of a rank's tokens."""
-    task_cols: int
-    """Columns of a matrix task; 0: chosen for each product."""
-    put_rows: int
-    """Most rows of a put; 0: as many as `put_chunks` makes it."""
-    return_cols: int
-    """Columns of a put on the way back, and of a sum over a token's copies; 0: all."""
-    vector_rows: int
-    """Most rows of a vector task on an expert's rows; 0: as many as `row_chunks` makes it."""
-    vector_chunks: int
-    """Equal parts of the rows of an expert and group for vector tasks; 0: as `row_chunks` says."""
-    matrix_shares: int
-    """Matrix tasks that share a product of an expert and group, block by block; 0: they have
-    columns and chunks of rows."""
-    matmul: MatmulTile
-    gradient_cols: int = 0
-    """Columns of a task of a weight gradient; 0: those of `task_cols`, or chosen for each."""
-    last_gradients: int = 0
-    """Local experts, the last ones, whose weight gradients `gradient_cols` cuts; 0: all."""
-    last_experts: int = 0
-    """Local experts, the last ones, that `return_cols` cuts on the way back, in their last product
-    and in the puts after it; 0: all, in the puts alone."""
-    matmul_kernels: MatmulKernels = "default"
-    """The variant of matrix kernels that tasks run."""
-
-    def matrix_kernel(self, name: str) -> str:
-        """Name of the variant of `grouped_matmul` or `weight_gradient` that matrix tasks run."""
-        cann_like = self.matmul_kernels == "cann-like"
-        return find_variant(name, Variant(self.matrix_shares > 0, cann_like)).name
+from hpmoe_ir.passes.tiling.options import TilingOptions
 
 
 @dataclass(frozen=True)
@@ -123,7 +75,8 @@ class Tiling:
     """The program that is being made, and where the values of the function are in it."""
 
     machine: Machine
-    partition: Partition
+    partition: TilingOptions
+    """Into which parts, each number made up."""
     ranks: int
     buffers: list[BufferOp] = field(default_factory=list[BufferOp])
     families: list[TasksOp] = field(default_factory=list[TasksOp])

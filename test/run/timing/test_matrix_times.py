@@ -13,7 +13,7 @@ from hpmoe_ir.layer.routing import generate_routing, parse_routing
 from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import load_machine
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.passes.scheduling.order import SchedulingInput
 from hpmoe_ir.passes.scheduling.task_times import task_times
 from hpmoe_ir.run.execution import build_program

@@ -14,11 +14,11 @@ PASSES_OF = {
     "moe": (
         "convert-moe-to-comm", "derive-backward", "derive-backward{recompute=swiglu,up,dispatch}",
         "derive-backward{accumulate=true}", "lower-moe",
-        "lower-moe{granularity=expert row_chunks=2}",
+        "lower-moe{granularity=expert row-chunks=2}",
         "derive-backward,lower-moe", "cse", "canonicalize",
     ),
     "comm": (
-        "convert-comm-to-tile", "convert-comm-to-tile{row_chunks=2 put_chunks=2 task_cols=16}",
+        "convert-comm-to-tile", "convert-comm-to-tile{row-chunks=2 put-chunks=2 task-cols=16}",
     ),
     "tile": (
         "insert-dependencies", "insert-dependencies{granularity=expert}", "elide-dependencies",

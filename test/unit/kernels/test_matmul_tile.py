@@ -47,12 +47,16 @@ def test_smaller_memories_have_smaller_tiles(shift: int):
 @pytest.mark.parametrize(
     ("tile", "machine", "message"),
     [
-        (MatmulTile(0, 16, 16), A3, "option tile_m: expected a positive multiple of 16, found 0"),
-        (MatmulTile(16, 24, 16), A3, "option tile_n: expected a positive multiple of 16, found 24"),
+        (MatmulTile(0, 16, 16), A3, "option 'tile-m': expected a positive multiple of 16, found 0"),
+        (
+            MatmulTile(16, 24, 16),
+            A3,
+            "option 'tile-n': expected a positive multiple of 16, found 24",
+        ),
         (
             MatmulTile(16, 16, -16),
             A3,
-            "option tile_k: expected a positive multiple of 16, found -16",
+            "option 'tile-k': expected a positive multiple of 16, found -16",
         ),
         (
             MatmulTile(128, 256, 144),

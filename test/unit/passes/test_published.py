@@ -22,14 +22,12 @@ from hpmoe_ir.dialects.queue import (
 )
 from hpmoe_ir.dialects.tile import TasksOp, families_of
 from hpmoe_ir.driver.source import make_context
-from hpmoe_ir.driver.specs import find, parse_many
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import load_machine
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.schedule.named import schedule_passes
-from hpmoe_ir.universe import PASSES
+from hpmoe_ir.schedule.named import NAMED
 
 ORDER_FILE = Path(__file__).parents[2] / "data" / "published-order.json.gz"
 
@@ -61,8 +59,8 @@ def programs_by_direction() -> dict[str, ProgramOp]:
     )
     ctx, module = make_context(), layer_module(config)
     DeriveBackwardPass().apply(ctx, module)
-    for spec in parse_many("passes", schedule_passes("published", load_machine("ascend-a3"))):
-        find("pass", spec, PASSES, PASSES).apply(ctx, module)
+    for module_pass in NAMED["published"].passes(load_machine("ascend-a3")):
+        module_pass.apply(ctx, module)
     forward, backward = (op for op in module.ops if isinstance(op, ProgramOp))
     return {"forward": forward, "backward": backward}
 

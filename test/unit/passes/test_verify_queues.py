@@ -28,6 +28,8 @@ from hpmoe_ir.passes.analysis.task_uses import uses_of
 from hpmoe_ir.passes.assign_queues import AssignQueuesPass
 from hpmoe_ir.passes.elide_dependencies import ElideDependenciesPass
 from hpmoe_ir.passes.insert_dependencies import InsertDependenciesPass
+from hpmoe_ir.passes.policies.depth_first import DepthFirst
+from hpmoe_ir.passes.policies.operator_order import OperatorOrder
 from hpmoe_ir.passes.proof.layout import check_thresholds
 from hpmoe_ir.passes.proof.order import OrderProof
 from hpmoe_ir.passes.proof.races import check_launches, check_order
@@ -58,9 +60,8 @@ def queued(programs: Any, machine: str, seed: int) -> queue.ProgramOp:
         InsertDependenciesPass(granularity=draw.choice(["part", "expert"])),
         *([ElideDependenciesPass()] if draw.randrange(4) else []),
         AssignQueuesPass(
-            policy=draw.choice(["operator-order", "depth-first"]),
+            policy=draw.choice([OperatorOrder(), DepthFirst(draw.randrange(3))]),
             rotate=draw.choice([False, True]),
-            ahead=draw.randrange(3),
             machine=machine,
         ),
     ):
