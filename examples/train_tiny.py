@@ -25,18 +25,18 @@ from train_tiny_report import changed, picture, table
 
 from hpmoe_ir.driver.compiler import Compiled, compile_module
 from hpmoe_ir.driver.source import make_context
-from hpmoe_ir.dtypes import Dtype, FloatArray, RawArray, to_bits
+from hpmoe_ir.dtypes import Dtype, Float32Array, RawArray, to_bits
 from hpmoe_ir.frontends.build_layer import FUNCTION, layer_module
-from hpmoe_ir.layer.config import LayerConfig
-from hpmoe_ir.layer.routing import RankRouting
-from hpmoe_ir.layer.values import LayerValues
-from hpmoe_ir.mindspore_process import (
+from hpmoe_ir.frontends.mindspore_process import (
     MINDSPORE_MISSING,
     mindspore_environment,
     mindspore_installed,
 )
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.layer.routing import RankRouting
+from hpmoe_ir.layer.values import LayerValues
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.run.directions import (
     OUTPUT,
     backward_arguments,
@@ -48,7 +48,7 @@ from hpmoe_ir.run.levels import run_level
 from hpmoe_ir.run.signature import Signature, backward_of, signatures
 
 Ids: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
-Weights: TypeAlias = dict[str, FloatArray]
+Weights: TypeAlias = dict[str, Float32Array]
 
 STEPS = 50
 RATE = 1.0
@@ -72,8 +72,8 @@ class Task:
     """What both sides are given: data and targets [n, H] of all ranks' tokens, first weights."""
 
     config: LayerConfig
-    data: FloatArray
-    target: FloatArray
+    data: Float32Array
+    target: Float32Array
     weights: Weights
     """projection [H, H], router [E, H], w13 [E, H, 2I], w2 [E, I, H]."""
 
@@ -94,7 +94,7 @@ def make_task(dtype: Dtype, seed: int = 0) -> Task:
     hidden, width, count = config.hidden, config.width, config.experts
     rng = np.random.default_rng(seed)
 
-    def normal(*shape: int, scale: float = 1.0) -> FloatArray:
+    def normal(*shape: int, scale: float = 1.0) -> Float32Array:
         return rng.standard_normal(shape, np.float32) * np.float32(scale)
 
     data = normal(config.ranks * config.tokens, hidden)
@@ -126,13 +126,13 @@ class GeneratedExperts:
         assert gradients is not None
         self.gradients = gradients
 
-    def forward(self, values: LayerValues) -> list[list[FloatArray]]:
+    def forward(self, values: LayerValues) -> list[list[Float32Array]]:
         """The output and the saved values of each rank."""
         return self._run(self.layer, forward_arguments(self.layer, values))
 
     def backward(
-        self, values: LayerValues, results: list[list[FloatArray]]
-    ) -> list[dict[str, FloatArray]]:
+        self, values: LayerValues, results: list[list[Float32Array]]
+    ) -> list[dict[str, Float32Array]]:
         """dx, dgate, dw13 and dw2 of each rank, from what the forward direction returned."""
         given = backward_arguments(self.gradients, self.layer, values, results)
         found = self._run(self.gradients, given)
@@ -140,12 +140,12 @@ class GeneratedExperts:
 
     def _run(
         self, function: Signature, values: list[list[np.ndarray[Any, Any]]]
-    ) -> list[list[FloatArray]]:
+    ) -> list[list[Float32Array]]:
         executable = self.executables[function.name]
         return run_level("code", self.compiled, function.name, [values], 0, executable)[0]
 
 
-def route(x: FloatArray, router: FloatArray, top_k: int) -> RankRouting:
+def route(x: Float32Array, router: Float32Array, top_k: int) -> RankRouting:
     """The top experts by softmax, and their probabilities made to sum to 1."""
     logits = x @ router.T
     probabilities = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -154,7 +154,7 @@ def route(x: FloatArray, router: FloatArray, top_k: int) -> RankRouting:
     return RankRouting(ids.astype(np.int32), chosen / chosen.sum(axis=1, keepdims=True))
 
 
-def route_gradient(routing: RankRouting, dgate: FloatArray, experts: int) -> FloatArray:
+def route_gradient(routing: RankRouting, dgate: Float32Array, experts: int) -> Float32Array:
     """Gradient of the logits [n, E].
 
     The weights of the chosen experts are the softmax of their own logits: what the others have
@@ -178,7 +178,7 @@ def train_generated(task: Task, steps: int) -> Training:
     # the loss times half the number of elements.
     scale = np.float32(task.target.size / 2)
 
-    def parts(array: FloatArray) -> tuple[RawArray, ...]:
+    def parts(array: Float32Array) -> tuple[RawArray, ...]:
         return tuple(to_bits(part, config.dtype) for part in np.split(array, config.ranks))
 
     for _ in range(steps):

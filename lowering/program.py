@@ -29,6 +29,8 @@ from hpmoe_ir.dialects.tile import (
     program_signature,
 )
 from hpmoe_ir.dialects.tile.signature import RETURNED
+from hpmoe_ir.integers import round_up
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import Machine, load_machine
 from hpmoe_ir.passes.analysis.level import level_of
 
@@ -50,7 +52,7 @@ class LoweredProgram:
     events: dict[str, EventOp]
     waits: list[WaitOp]
     signals: list[SignalOp]
-    orders: dict[str, OrderOp]
+    orders: dict[CoreKind, OrderOp]
 
     @property
     def name(self) -> str:
@@ -146,7 +148,7 @@ class LoweredProgram:
             for b in self.in_space(space)
             if b.offset is not None
         ]
-        return -(-max(ends, default=0) // 512) * 512
+        return round_up(max(ends, default=0), 512)
 
 
 def lowered_program(module: ModuleOp, target: str, name: str = "") -> LoweredProgram:
@@ -187,7 +189,7 @@ def lowered_program(module: ModuleOp, target: str, name: str = "") -> LoweredPro
             f"target {target}: @{program.name} has no orders; tasks that were expanded cannot be "
             "lowered"
         )
-    for core in TasksOp.CORES:
+    for core in CoreKind:
         if core not in program.orders:
             raise LoweringError(
                 f"target {target}: @{program.name} has no order for the {core} cores; run "

@@ -19,6 +19,8 @@ from hpmoe_ir.dialects.tile import (
     buffers_of,
     families_of,
 )
+from hpmoe_ir.integers import round_up
+from hpmoe_ir.options.options import Options
 from hpmoe_ir.passes.analysis.level import programs_at
 
 ALIGNMENT = 512
@@ -26,7 +28,15 @@ ALIGNMENT = 512
 
 
 @dataclass(frozen=True)
-class PlanMemoryPass(ModulePass):
+class MemoryOptions(Options):
+    """How buffers are placed."""
+
+    reuse: bool = True
+    """Whether workspace buffers whose uses are ordered may share memory."""
+
+
+@dataclass(frozen=True)
+class PlanMemoryPass(MemoryOptions, ModulePass):
     """Gives each workspace buffer and each window its byte offset.
 
     Windows lie one after the other: peers write them at times that this rank does not order.
@@ -56,9 +66,6 @@ class PlanMemoryPass(ModulePass):
 
     name = "plan-memory"
 
-    reuse: bool = True
-    """Whether workspace buffers whose uses are ordered may share memory."""
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for program in programs_at(op, ProgramOp, self.name):
             buffers = buffers_of(program)
@@ -74,7 +81,7 @@ def _place(buffers: list[BufferOp], conflict: Callable[[BufferOp, BufferOp], boo
     order = sorted(range(len(buffers)), key=lambda i: (-buffer_bytes(buffers[i]), i))
     for i in order:
         buffer = buffers[i]
-        size = -(-buffer_bytes(buffer) // ALIGNMENT) * ALIGNMENT
+        size = round_up(buffer_bytes(buffer), ALIGNMENT)
         offset = 0
         for begin, end, other in sorted(placed, key=lambda p: p[:2]):
             if begin < offset + size and offset < end and conflict(buffer, other):

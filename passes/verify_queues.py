@@ -11,7 +11,8 @@ from xdsl.passes import ModulePass
 
 from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.queue import ProgramOp, orders_of
-from hpmoe_ir.dialects.tile import TasksOp, families_of
+from hpmoe_ir.dialects.tile import families_of
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.passes.analysis.level import programs_at
 from hpmoe_ir.passes.analysis.task_uses import uses_of
 from hpmoe_ir.passes.proof.coverage import check_written
@@ -37,7 +38,7 @@ class VerifyQueuesPass(ModulePass):
       no event can count a signal of the next launch for one of this;
     - counters have cache lines of their own, and local memory and cores are within the machine.
 
-    The proof uses the program's queues, events and regions alone: how many rows a region has at
+    The proof uses the program's queues, events and accesses alone: how many rows an access has at
     run time plays no part. docs/checking.md says what it assumes.
 
     Needs queues (`assign-queues`). Changes nothing: a right program is left as it is, and a wrong
@@ -58,6 +59,7 @@ class VerifyQueuesPass(ModulePass):
     """
 
     name = "verify-queues"
+    is_check = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for program in programs_at(op, ProgramOp, self.name):
@@ -67,7 +69,7 @@ class VerifyQueuesPass(ModulePass):
 def verify_queues(program: ProgramOp) -> None:
     """Refuses a verified queue program that can go wrong; raises RefusedError."""
     orders = orders_of(program)
-    for kind in TasksOp.CORES:
+    for kind in CoreKind:
         if kind not in orders:
             refuse(
                 program,

@@ -77,7 +77,7 @@ from hpmoe_ir.dialects.moe.routing import (
     RouteOp,
     WeightedSumOp,
 )
-from hpmoe_ir.dialects.moe.rowwise import AddOp, SwiGLUGradOp, SwiGLUOp
+from hpmoe_ir.dialects.moe.rowwise import ROWWISE_OPS, AddOp, SwiGLUGradOp, SwiGLUOp
 from hpmoe_ir.dialects.moe.signature import forward_of, function_roles, stated_roles
 from hpmoe_ir.dialects.placement import (
     ExpertsAttr,
@@ -128,14 +128,12 @@ Moe = Dialect(
         DispatchOp,
         DispatchWeightedOp,
         GroupedMatmulOp,
-        SwiGLUOp,
-        SwiGLUGradOp,
         CombineOp,
         CollectOp,
         WeightedSumOp,
         SumCopiesOp,
         GateGradientOp,
-        AddOp,
+        *ROWWISE_OPS,
     ],
     [RouteType, TokensAttr, SentAttr, GroupedAttr, ExpertsAttr, RoleAttr],
 )

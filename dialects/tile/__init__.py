@@ -2,7 +2,7 @@
 
 A `tile.program` is one rank's view of an SPMD program. Its buffers live in global memory; its
 families of tasks say, for each point of a grid, which kernel runs on which kind of core and which
-regions it reads and writes. Nothing says when a task runs: orders follow from regions
+parts of buffers it reads and writes. Nothing says when a task runs: orders follow from accesses
 (`insert-dependencies`), and a program without dependences may be run family by family.
 
 ```
@@ -50,10 +50,10 @@ from hpmoe_ir.dialects.tile.buffer import (
     MemorySpace,
     MemorySpaceAttr,
     buffer_bytes,
+    buffer_route_type,
     buffer_type,
     copy_bytes,
     element_bytes,
-    route_type,
 )
 from hpmoe_ir.dialects.tile.dependence import DependenceOp
 from hpmoe_ir.dialects.tile.signature import (
@@ -69,7 +69,7 @@ from hpmoe_ir.dialects.tile.signature import (
     verify_signature,
 )
 from hpmoe_ir.dialects.tile.tasks import TasksOp
-from hpmoe_ir.dialects.tile.types import AccessAttr, BufferType, CostAttr, IndexAttr
+from hpmoe_ir.dialects.tile.types import AccessAttr, BufferType, IndexAttr
 from hpmoe_ir.dialects.tile.verify import verify_program
 
 __all__ = [
@@ -82,13 +82,13 @@ __all__ = [
     "TasksOp",
     "Tile",
     "buffer_bytes",
+    "buffer_route_type",
     "buffer_type",
     "buffers_of",
     "copy_bytes",
     "element_bytes",
     "families_of",
     "program_signature",
-    "route_type",
 ]
 
 
@@ -192,5 +192,5 @@ def families_of(program: Operation) -> dict[str, TasksOp]:
 Tile = Dialect(
     "tile",
     [ProgramOp, BufferOp, TasksOp, DependenceOp],
-    [BufferType, AccessAttr, IndexAttr, CostAttr, MemorySpaceAttr, ParameterAttr],
+    [BufferType, AccessAttr, IndexAttr, MemorySpaceAttr, ParameterAttr],
 )

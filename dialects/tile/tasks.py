@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -25,11 +24,13 @@ from xdsl.printer import Printer
 from xdsl.traits import SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
-from hpmoe_ir.dialects.access import Access, access_exprs, format_access, parse_access
+from hpmoe_ir.dialects.access import Access, format_access, parse_access
+from hpmoe_ir.dialects.core_kind import parse_core_kind
 from hpmoe_ir.dialects.index import IntArray, dims_used, format_index, parse_index
-from hpmoe_ir.dialects.tile.types import AccessAttr, CostAttr, IndexAttr
+from hpmoe_ir.dialects.tile.types import AccessAttr, IndexAttr
 from hpmoe_ir.kernels.kernel import Kernel, KernelError
 from hpmoe_ir.kernels.registry import find_kernel
+from hpmoe_ir.machines.core_kind import CoreKind
 
 MOST_TASKS = 1 << 24
 """A slot of a queue has 24 bits for the number of a task in its family."""
@@ -39,9 +40,9 @@ MOST_TASKS = 1 << 24
 class TasksOp(IRDLOperation):
     """A family of tile tasks: one task for each point of a grid.
 
-    The task at a point runs `kernel` with the tiles that the read and write regions name, reads
-    first, then the scalars. A task whose write regions have no rows does not run its kernel.
-    `using` names the route whose row ranges the regions need.
+    The task at a point runs `kernel` with the tiles that the read and write accesses name, reads
+    first, then the scalars. A task whose write accesses have no rows does not run its kernel.
+    `using` names the route whose row ranges the accesses need.
 
     ```
     tile.tasks @gmm1 (e, g, n) in (2, 1, 1) on aic
@@ -66,23 +67,19 @@ class TasksOp(IRDLOperation):
     options = prop_def(DictionaryAttr)
     """Integer options of the kernel, template arguments of its function."""
     route = opt_prop_def(FlatSymbolRefAttrConstr)
-    """Buffer of the route that the regions' row ranges are read from."""
+    """Buffer of the route that the row ranges of accesses are read from."""
     reads = prop_def(ArrayAttr[AccessAttr])
     writes = prop_def(ArrayAttr[AccessAttr])
     scalars = prop_def(ArrayAttr[IndexAttr])
     """Further unsigned arguments of the kernel."""
-    cost = opt_prop_def(CostAttr)
-    """What a task costs, by `annotate-costs`."""
 
     traits = traits_def(SymbolOpInterface())
-
-    CORES: ClassVar = ("aic", "aiv")
 
     def __init__(
         self,
         name: str,
         grid: Sequence[tuple[str, int]],
-        core: str,
+        core: CoreKind,
         kernel: str,
         reads: Sequence[Access],
         writes: Sequence[Access],
@@ -95,7 +92,7 @@ class TasksOp(IRDLOperation):
                 "sym_name": StringAttr(name),
                 "dims": ArrayAttr(StringAttr(n) for n, _ in grid),
                 "grid": DenseArrayBase.from_list(i64, [n for _, n in grid]),
-                "core": StringAttr(core),
+                "core": StringAttr(core.value),
                 "kernel": StringAttr(kernel),
                 "options": DictionaryAttr(
                     {k: IntegerAttr(v, i64) for k, v in (options or {}).items()}
@@ -106,6 +103,11 @@ class TasksOp(IRDLOperation):
                 "scalars": ArrayAttr(IndexAttr(s) for s in scalars),
             }
         )
+
+    @property
+    def core_kind(self) -> CoreKind:
+        """Kind of core that runs the tasks."""
+        return CoreKind(self.core.data)
 
     @property
     def dim_names(self) -> tuple[str, ...]:
@@ -124,12 +126,12 @@ class TasksOp(IRDLOperation):
 
     @property
     def read_accesses(self) -> tuple[Access, ...]:
-        """The regions that a task reads."""
+        """What a task reads."""
         return tuple(r.data for r in self.reads)
 
     @property
     def write_accesses(self) -> tuple[Access, ...]:
-        """The regions that a task writes."""
+        """What a task writes."""
         return tuple(r.data for r in self.writes)
 
     @property
@@ -164,7 +166,7 @@ class TasksOp(IRDLOperation):
                 f"expected as many extents as coordinates, found {len(grid)} and {len(dims)}"
             )
         parser.parse_keyword("on")
-        core = parser.parse_keyword_in(cls.CORES, " as the kind of core")
+        core = parse_core_kind(parser)
         parser.parse_keyword("kernel")
         kernel = parser.parse_str_literal()
         options = parser.parse_optional_dictionary_attr_dict()
@@ -184,13 +186,9 @@ class TasksOp(IRDLOperation):
             scalars = parser.parse_comma_separated_list(
                 parser.Delimiter.PAREN, lambda: parse_index(parser, dims)
             )
-        cost = None
-        if parser.parse_optional_keyword("cost"):
-            cost = CostAttr(CostAttr.parse_parameter(parser))
         grid_dims = list(zip(dims, grid, strict=True))
         op = cls(name, grid_dims, core, kernel, reads, writes, None, route, scalars)
         op.options = DictionaryAttr(options)
-        op.cost = cost
         return op
 
     def print(self, printer: Printer) -> None:
@@ -220,9 +218,6 @@ class TasksOp(IRDLOperation):
                 printer.print_string("\n")
                 text = ", ".join(format_index(s.data, names) for s in self.scalars)
                 printer.print_string(f"scalars ({text})")
-            if self.cost is not None:
-                printer.print_string("\ncost ")
-                self.cost.print_parameter(printer)
 
     def verify_(self) -> None:
         if len(self.dims) != len(self.extents):
@@ -241,14 +236,14 @@ class TasksOp(IRDLOperation):
             raise VerifyException(f"a family has at most {MOST_TASKS} tasks, found {tasks}")
         used = {
             d
-            for region in (*self.read_accesses, *self.write_accesses)
-            for e in access_exprs(region)
+            for access in (*self.read_accesses, *self.write_accesses)
+            for e in access.exprs
             for d in dims_used(e)
         }
         used |= {d for s in self.scalars for d in dims_used(s.data)}
         if used and max(used) >= len(self.dims):
             raise VerifyException(
-                f"a region uses coordinate d{max(used)} of a grid of {len(self.dims)} coordinates"
+                f"an access uses coordinate d{max(used)} of a grid of {len(self.dims)} coordinates"
             )
         for option, value in self.options.data.items():
             if not isinstance(value, IntegerAttr):
@@ -268,7 +263,7 @@ class TasksOp(IRDLOperation):
             raise VerifyException(kernel_problem)
         peers = {r.peer for r in self.write_accesses}
         if len(peers) > 1:
-            raise VerifyException("all write regions of a family must be in the same rank's memory")
+            raise VerifyException("all writes of a family must be to the same rank's memory")
         if any(r.peer is not None for r in self.read_accesses):
             raise VerifyException(
                 "a task cannot read another rank's memory: communication is by puts"

@@ -1,4 +1,4 @@
-"""Types and attributes of the `tile` dialect: buffers, regions, index expressions."""
+"""Types and attributes of the `tile` dialect: buffers, accesses, index expressions."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from hpmoe_ir.dialects.access import Access, format_access, parse_access
+from hpmoe_ir.dialects.access import Access, RowKind, format_access, parse_access
 from hpmoe_ir.dialects.index import IntArray, default_names, format_index, parse_index
-from hpmoe_ir.kernels.kernel import Cost
 
 # Attributes print coordinates as d0, d1, ...: more of them than any grid has.
 NAMES = default_names(32)
@@ -68,9 +67,7 @@ class BufferType(ParametrizedAttribute, TypeAttribute):
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
-            rows = parser.parse_optional_keyword("tokens")
-            rows = rows or parser.parse_optional_keyword("grouped")
-            rows = rows or parser.parse_optional_keyword("sent") or ""
+            rows = next((k for k in RowKind if parser.parse_optional_keyword(k)), "")
             shape: list[int] = []
             if rows:
                 shape.append(parser.parse_integer(allow_boolean=False, allow_negative=False))
@@ -104,14 +101,14 @@ class BufferType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class AccessAttr(Data[Access]):
-    """A region of a buffer as a function of the grid point, coordinates d0, d1, ...
+    """What a task reads or writes of a buffer, as a function of its coordinates d0, d1, ...
 
     ```
-    #tile.region<@recv[grouped(d0, d1 of 2), :]>
+    #tile.access<@recv[grouped(d0, d1 of 2), :]>
     ```
     """
 
-    name = "tile.region"
+    name = "tile.access"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Access:
@@ -142,42 +139,6 @@ class IndexAttr(Data[AffineExpr]):
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             printer.print_string(format_index(self.data, NAMES))
-
-
-COST_FIELDS = (
-    ("macs", "macs"),
-    ("vector_elements", "vector elements"),
-    ("bytes_moved", "bytes"),
-)
-"""Fields of a cost with their units in text."""
-
-
-@irdl_attr_definition
-class CostAttr(Data[Cost]):
-    """What a task costs for each row, or in all where it has no dynamic rows.
-
-    ```
-    #tile.cost<4096 macs, 0 vector elements, 768 bytes>
-    ```
-    """
-
-    name = "tile.cost"
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> Cost:
-        with parser.in_angle_brackets():
-            numbers: dict[str, int] = {}
-            for i, (field, unit) in enumerate(COST_FIELDS):
-                if i:
-                    parser.parse_punctuation(",")
-                numbers[field] = parser.parse_integer(allow_boolean=False, allow_negative=False)
-                for word in unit.split():
-                    parser.parse_keyword(word)
-        return Cost(**numbers)
-
-    def print_parameter(self, printer: Printer) -> None:
-        parts = (f"{getattr(self.data, field)} {unit}" for field, unit in COST_FIELDS)
-        printer.print_string(f"<{', '.join(parts)}>")
 
 
 def dense_i32(values: IntArray) -> DenseArrayBase[I32]:

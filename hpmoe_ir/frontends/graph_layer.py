@@ -100,7 +100,8 @@ def _argument_order(function: FuncOp) -> list[int]:
             found = "its use doesn't say it" if role is None else f"found {role}"
             raise InputError(
                 f"@{function.sym_name.data}: argument {place}: expected it to be "
-                f"{' or '.join(missing)}, {found}; add its role, as in {{{ROLE} = #{ROLE}<{missing[0]}>}}",
+                f"{' or '.join(missing)}, {found}; add its role, as in "
+                f"{{{ROLE} = #{ROLE}<{missing[0]}>}}",
                 location_of(function),
             )
     return [roles.index(role) for role in wanted]

@@ -9,18 +9,9 @@ import numpy as np
 from hpmoe_ir.layer.config import LayerConfig
 
 
-class RoutingError(ValueError):
-    """A routing that can't be read, or that the layer can't take."""
-
-
-def check_imbalance(config: LayerConfig, imbalance: float) -> None:
-    """Raises RoutingError where tokens have too few experts of one rank to choose from."""
-    most = config.ranks * min(config.top_k, config.local_experts) / config.top_k
-    if imbalance > most:
-        raise RoutingError(
-            f"imbalance: expected at most {most:g} times the mean, when every token picks "
-            f"{min(config.top_k, config.local_experts)} experts of one rank, found {imbalance:g}"
-        )
+def most_imbalance(config: LayerConfig) -> float:
+    """Returns the largest X: every token picks as many experts of one rank as it can."""
+    return config.ranks * min(config.top_k, config.local_experts) / config.top_k
 
 
 def imbalanced_ids(

@@ -22,7 +22,7 @@ import numpy as np
 
 from hpmoe_ir.diagnostics import one_line
 from hpmoe_ir.layer.config import LayerConfig
-from hpmoe_ir.layer.imbalanced_routing import RoutingError, check_imbalance, imbalanced_ids
+from hpmoe_ir.layer.imbalanced_routing import imbalanced_ids, most_imbalance
 
 IdArray: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
 GateArray: TypeAlias = np.ndarray[Any, np.dtype[np.float32]]
@@ -33,6 +33,10 @@ KINDS = ("balanced", "uniform", "zipf:S", "imbalance:X", "one-expert", "FILE.npz
 
 MOST_BYTES = 1 << 30
 """Of an array in a file; 128 million ids."""
+
+
+class RoutingError(ValueError):
+    """A routing that can't be read, or that the layer can't take."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +121,7 @@ def generate_routing(
     rng = np.random.default_rng([seed, 0x726F])
     shuffled = rng.permutation(config.experts)
     if spec.kind == "imbalance":
-        check_imbalance(config, spec.imbalance)
+        _check_imbalance(config, spec.imbalance)
     first = 0
     result: list[RankRouting] = []
     for count in tokens:
@@ -133,6 +137,16 @@ def generate_routing(
         first += count
         result.append(RankRouting(ids.astype(np.int32), _gates(rng, count, config.top_k)))
     return result
+
+
+def _check_imbalance(config: LayerConfig, imbalance: float) -> None:
+    """Raises RoutingError where tokens have too few experts of one rank to choose from."""
+    most = most_imbalance(config)
+    if imbalance > most:
+        raise RoutingError(
+            f"imbalance: expected at most {most:g} times the mean, when every token picks "
+            f"{min(config.top_k, config.local_experts)} experts of one rank, found {imbalance:g}"
+        )
 
 
 def check_tokens(config: LayerConfig, tokens: Sequence[int]) -> None:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hpmoe_ir.diagnostics import InputError
-from hpmoe_ir.dialects.index import evaluate_index
+from hpmoe_ir.dialects.index import evaluate_index, flat_events
 from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK
 from hpmoe_ir.dialects.tile import (
     BufferOp,
@@ -23,8 +23,8 @@ from hpmoe_ir.dialects.tile import (
     element_bytes,
 )
 from hpmoe_ir.lowering.program import LoweredProgram
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.output import write_file
-from hpmoe_ir.passes.analysis.dependence import flat_events
 from hpmoe_ir.runtime.cpu_build import KernelEntry, build, cache_dir
 from hpmoe_ir.runtime.cpu_model import Counters, EventCounter, MemoryModel, RankLaunch, execute
 from hpmoe_ir.runtime.device_fault import MOST_WAITING, DeviceFault, MemoryRange, Waiting
@@ -67,8 +67,8 @@ def build_program(
     """
     directory = cache_dir() / "sources"
     path = directory / f"{program.name}-{hashlib.sha256(source.encode()).hexdigest()[:16]}.cpp"
-    kernels = (family.find_kernel() for family in program.families.values())
-    extra = {kernel.include for kernel in kernels if kernel.include is not None}
+    functions = (family.find_kernel().ascendc for family in program.families.values())
+    extra = {function.include for function in functions if function.include is not None}
     include = [DEVICE_INCLUDE, *sorted(extra)]
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -114,7 +114,7 @@ def run_program(
             kernel_entry(program),
             runs,
             {"table": table, "workspace": program.workspace_bytes, "windows": image},
-            blocks=program.orders["aic"].core_count,
+            blocks=program.orders[CoreKind.AIC].core_count,
             machine=program.machine,
             seed=seed,
             late=late,

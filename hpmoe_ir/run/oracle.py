@@ -2,8 +2,6 @@
 
 `Oracle` computes a layer with MindSpore on the CPU in a process of its own: float32 throughout, on
 the inputs as rounded to the layer's element type, all experts and the tokens of all ranks at once.
-`numpy_layer` is the same formula in float64, as a second opinion and for sizes where MindSpore
-would be slow.
 """
 
 from __future__ import annotations
@@ -18,14 +16,14 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from hpmoe_ir.dtypes import FloatArray
-from hpmoe_ir.layer.config import LayerConfig
-from hpmoe_ir.layer.values import LayerValues, all_tokens
-from hpmoe_ir.mindspore_process import (
+from hpmoe_ir.dtypes import Float32Array
+from hpmoe_ir.frontends.mindspore_process import (
     MINDSPORE_MISSING,
     mindspore_environment,
     mindspore_installed,
 )
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.layer.values import LayerValues, all_tokens
 
 DoubleArray: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -62,14 +60,14 @@ class Oracle:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def layer(self, values: LayerValues) -> list[FloatArray]:
+    def layer(self, values: LayerValues) -> list[Float32Array]:
         """Outputs of each rank, float32 [t_r, H]. Raises OracleError."""
         tokens = values.tokens
         if sum(tokens) == 0:
             return [np.zeros((0, values.config.hidden), np.float32) for _ in tokens]
         return split_ranks(self._run(_inputs(values))["out"], tokens)
 
-    def gradients(self, values: LayerValues) -> list[dict[str, FloatArray]]:
+    def gradients(self, values: LayerValues) -> list[dict[str, Float32Array]]:
         """Gradients of the sum of out * dout for each rank, float32: dx [t_r, H], dgate [t_r, K],
         dw13 [L, H, 2I], dw2 [L, I, H]. Raises OracleError.
         """
@@ -97,7 +95,7 @@ class Oracle:
             self._directory.cleanup()
             self._directory = None
 
-    def _run(self, arrays: dict[str, np.ndarray[Any, Any]]) -> dict[str, FloatArray]:
+    def _run(self, arrays: dict[str, np.ndarray[Any, Any]]) -> dict[str, Float32Array]:
         process, directory = self._start()
         self._cases += 1
         case = directory / f"case{self._cases}.npz"
@@ -113,7 +111,7 @@ class Oracle:
         if answer != "done":
             raise OracleError(f"MindSpore oracle: {answer.removeprefix('error: ')}")
         with np.load(output) as file:
-            result: dict[str, FloatArray] = {name: file[name] for name in file.files}
+            result: dict[str, Float32Array] = {name: file[name] for name in file.files}
         case.unlink()
         output.unlink()
         return result
@@ -182,7 +180,7 @@ def _inputs(values: LayerValues) -> dict[str, np.ndarray[Any, Any]]:
     }
 
 
-def split_ranks(rows: FloatArray, tokens: Sequence[int]) -> list[FloatArray]:
+def split_ranks(rows: Float32Array, tokens: Sequence[int]) -> list[Float32Array]:
     """Splits rows of all ranks into those of each rank."""
     return np.split(rows, np.cumsum(tokens)[:-1])
 
@@ -198,21 +196,3 @@ def expert_rows(config: LayerConfig, ids: np.ndarray[Any, Any]) -> list[np.ndarr
 def silu(g: DoubleArray) -> DoubleArray:
     """g / (1 + exp(-g)), without overflow."""
     return g * 0.5 * (1.0 + np.tanh(0.5 * g))
-
-
-def numpy_layer(values: LayerValues) -> list[DoubleArray]:
-    """Outputs of each rank in float64 [t_r, H], by the same formula as the oracle."""
-    config = values.config
-    x = all_tokens(values.x, config.dtype).astype(np.float64)
-    ids = np.concatenate([rank.ids for rank in values.routing])
-    gates = np.concatenate([rank.gates for rank in values.routing]).astype(np.float64)
-    w13 = all_tokens(values.w13, config.dtype)
-    w2 = all_tokens(values.w2, config.dtype)
-    copies = np.zeros((ids.size, config.hidden))
-    for expert, pairs in enumerate(expert_rows(config, ids)):
-        if pairs.size:
-            h = x[pairs // config.top_k] @ w13[expert].astype(np.float64)
-            a = silu(h[:, : config.width]) * h[:, config.width :]
-            copies[pairs] = a @ w2[expert].astype(np.float64)
-    out = (copies.reshape(*ids.shape, config.hidden) * gates[:, :, None]).sum(axis=1)
-    return np.split(out, np.cumsum(values.tokens)[:-1])

@@ -20,9 +20,12 @@ from hpmoe_ir.dialects.access import (
     WholeSelector,
 )
 from hpmoe_ir.dialects.placement import GroupedAttr, RowsAttr, TokensAttr
+from hpmoe_ir.dialects.rowwise import RowwiseTrait
 from hpmoe_ir.dialects.tile import TasksOp
-from hpmoe_ir.kernels.matmul_tile import even_part
-from hpmoe_ir.passes.tiling.context import RowwiseTilingTrait, Tiling, route_behind
+from hpmoe_ir.integers import ceil_div
+from hpmoe_ir.kernels.device import FRACTAL
+from hpmoe_ir.machines.core_kind import CoreKind
+from hpmoe_ir.passes.tiling.context import Tiling, even_part, route_behind, rowwise_tasks
 
 WHOLE = WholeSelector()
 ZERO = AffineExpr.constant(0)
@@ -38,7 +41,7 @@ def sum_copies_tasks(op: moe.SumCopiesOp, tiling: Tiling) -> None:
         TasksOp(
             tiling.fresh("sum_copies"),
             [("b", tokens.count), *grid],
-            "aiv",
+            CoreKind.AIV,
             "sum_copies",
             [
                 Access(tiling.place(op.back), (WHOLE, cols)),
@@ -58,7 +61,7 @@ def gate_gradient_tasks(op: moe.GateGradientOp, tiling: Tiling) -> None:
         TasksOp(
             tiling.fresh("gate_gradient"),
             [("b", tokens.count)],
-            "aiv",
+            CoreKind.AIV,
             "gate_gradient",
             [
                 Access(tiling.place(op.back), (WHOLE, WHOLE)),
@@ -71,25 +74,13 @@ def gate_gradient_tasks(op: moe.GateGradientOp, tiling: Tiling) -> None:
     )
 
 
-class SwigluGradTiling(RowwiseTilingTrait):
-    """`moe.swiglu_grad` works on each row by itself."""
-
-    kernel = "swiglu_grad"
-
-
-class AddGroupedTiling(RowwiseTilingTrait):
-    """`moe.add` of grouped rows works on each row by itself."""
-
-    kernel = "add_rows"
-
-
 def add_tasks(op: moe.AddOp, tiling: Tiling) -> None:
     """Part by part of the rows: of the tokens, or of the experts' rows."""
     encoding, element = moe.tensor_type(op.lhs).encoding, moe.tensor_type(op.lhs).element_type
     if isinstance(encoding, RowsAttr) and not isinstance(element, BFloat16Type | Float16Type):
         refuse(op, f"convert-comm-to-tile: moe.add: no kernel is registered for sums of {element}")
     if isinstance(encoding, GroupedAttr):
-        AddGroupedTiling.to_tasks(op, tiling)
+        rowwise_tasks(op, RowwiseTrait("add_rows"), tiling)
         return
     if not isinstance(encoding, TokensAttr):
         refuse(op, f"convert-comm-to-tile: moe.add: no kernel is registered for rows of {encoding}")
@@ -99,7 +90,7 @@ def add_tasks(op: moe.AddOp, tiling: Tiling) -> None:
         TasksOp(
             tiling.fresh("add"),
             [("b", tokens.count)],
-            "aiv",
+            CoreKind.AIV,
             "add_rows",
             [
                 Access(tiling.place(op.lhs), (tokens, WHOLE)),
@@ -124,11 +115,11 @@ def weight_gradient_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
     shape = moe.tensor_type(op.product).get_shape()
     tile = tiling.partition.matmul
     for what, size in (("lhs", shape[1]), ("rhs", shape[2])):
-        if size % 16:
+        if size % FRACTAL:
             refuse(
                 op,
                 f"convert-comm-to-tile: moe.grouped_matmul: the width of {what} must be a "
-                f"multiple of 16, found {size}",
+                f"multiple of {FRACTAL}, found {size}",
             )
     rows = GroupedRows(D0, ZERO, 1)
     shares = tiling.partition.matrix_shares
@@ -143,13 +134,13 @@ def weight_gradient_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
             TasksOp(
                 tiling.fresh("weight_gradient"),
                 [("e", experts.count), *grid],
-                "aic",
+                CoreKind.AIC,
                 tiling.partition.matrix_kernel("weight_gradient"),
                 [
-                    experts.region(Access(tiling.place(op.lhs), (rows, lhs_cols))),
-                    experts.region(Access(tiling.place(op.rhs), (rows, rhs_cols))),
+                    experts.access(Access(tiling.place(op.lhs), (rows, lhs_cols))),
+                    experts.access(Access(tiling.place(op.rhs), (rows, rhs_cols))),
                 ],
-                [experts.region(Access(tiling.place(op.product), result, scatter=shares > 0))],
+                [experts.access(Access(tiling.place(op.product), result, scatter=shares > 0))],
                 {
                     "tile_m": tile.m,
                     "tile_n": tile.n,
@@ -173,20 +164,19 @@ def _gradient_blocks(
     shares, tile = tiling.partition.matrix_shares, tiling.partition.matmul
     if shares:
         return WHOLE, WHOLE, [("i", shares)]
-    down = -(-shape[1] // tile.m)
+    down = ceil_div(shape[1], tile.m)
     columns = cols or tiling.partition.task_cols
     if not columns:
-        tiles = shape[0] * down * -(-shape[2] // tile.n)
+        tiles = shape[0] * down * ceil_div(shape[2], tile.n)
         most = max(1, tiles // (4 * tiling.machine.aic_cores))
-        columns = tile.n * even_part(-(-shape[2] // tile.n), most)
-    grid = [("m", down), ("n", -(-shape[2] // columns))]
+        columns = tile.n * even_part(ceil_div(shape[2], tile.n), most)
+    grid = [("m", down), ("n", ceil_div(shape[2], columns))]
     return BlockSelector(D1, tile.m), BlockSelector(D2, columns), grid
 
 
 GRADIENT_TILINGS: dict[type[Operation], Callable[..., None]] = {
     moe.SumCopiesOp: sum_copies_tasks,
     moe.GateGradientOp: gate_gradient_tasks,
-    moe.SwiGLUGradOp: SwigluGradTiling.to_tasks,
     moe.AddOp: add_tasks,
 }
 """The tilings of the operations that only gradients need."""

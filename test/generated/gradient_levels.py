@@ -9,7 +9,6 @@ from xdsl.dialects.func import FuncOp
 
 from generated.cases import Case
 from generated.function_levels import (
-    LEVELS,
     Arguments,
     Disagreement,
     LevelFunction,
@@ -27,6 +26,7 @@ from generated.textbook import (
 from hpmoe_ir.dialects.moe import stated_roles, tensor_type
 from hpmoe_ir.dialects.role import RoleKind
 from hpmoe_ir.interpreter.values import Array, rounded
+from hpmoe_ir.passes.analysis.level import RUN_LEVELS
 
 
 def check_backward(
@@ -55,7 +55,7 @@ def check_backward(
             [{**a, **b} for a, b in zip(by_rank, saved, strict=True)]
             for by_rank, saved in zip(fixed, found[level], strict=True)
         ]
-        for level in LEVELS
+        for level in RUN_LEVELS
     }
     results = backward.run_all(given, tokens)
     gradients: list[list[Value]] = []

@@ -12,6 +12,7 @@ from hpmoe_ir.dialects.access import (
 )
 from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.tile import MemorySpace
+from hpmoe_ir.machines.core_kind import CoreKind
 
 
 class ProgramMaker(FamilyMaker):
@@ -26,7 +27,7 @@ class ProgramMaker(FamilyMaker):
         self.family(
             "tell",
             [("p", self.ranks)],
-            "aiv",
+            CoreKind.AIV,
             "copy_rows",
             [Access(x, (WHOLE, WHOLE))],
             [Access(window, (IndexSelector(RANK), WHOLE, WHOLE), D0)],
@@ -36,7 +37,7 @@ class ProgramMaker(FamilyMaker):
         self.family(
             "hear",
             [("p", self.ranks)],
-            "aiv",
+            CoreKind.AIV,
             "copy_rows",
             [Access(window, (IndexSelector(D0), WHOLE, WHOLE))],
             [Access(heard, (BlockSelector(D0, rows), WHOLE))],
@@ -49,7 +50,7 @@ class ProgramMaker(FamilyMaker):
         self.family(
             "mix",
             [("n", -(-columns // block))],
-            "aic",
+            CoreKind.AIC,
             "grouped_matmul",
             [Access(heard, (WHOLE, WHOLE)), Access(weights, (WHOLE, BlockSelector(D0, block)))],
             [Access(mixed, (WHOLE, BlockSelector(D0, block)))],
@@ -64,7 +65,7 @@ class ProgramMaker(FamilyMaker):
         self.family(
             "answer",
             [("p", self.ranks)],
-            "aiv",
+            CoreKind.AIV,
             "copy_rows",
             [Access(mixed, (WHOLE, WHOLE))],
             [Access(back, (IndexSelector(RANK), WHOLE, WHOLE), D0)],
@@ -73,7 +74,7 @@ class ProgramMaker(FamilyMaker):
         self.family(
             "end",
             [("p", self.ranks)],
-            "aiv",
+            CoreKind.AIV,
             "copy_rows",
             [Access(back, (IndexSelector(D0), WHOLE, WHOLE))],
             [Access(answers, (BlockSelector(D0, total), WHOLE))],
@@ -105,7 +106,7 @@ class ProgramMaker(FamilyMaker):
             self.family(
                 "ring",
                 [("r", parts)],
-                "aiv",
+                CoreKind.AIV,
                 "copy_rows",
                 [Access(source.name, (BlockSelector(D0, size), WHOLE))],
                 [Access(window, (BlockSelector(D0, size), WHOLE), (RANK + step) % self.ranks)],
@@ -123,7 +124,7 @@ class ProgramMaker(FamilyMaker):
         self.family(
             "spread",
             [("p", self.ranks), ("r", parts)],
-            "aiv",
+            CoreKind.AIV,
             "copy_rows",
             [Access(source.name, (BlockSelector(D1, size), WHOLE))],
             [Access(window, (IndexSelector(RANK), BlockSelector(D1, size), WHOLE), peer)],
@@ -135,7 +136,7 @@ class ProgramMaker(FamilyMaker):
         self.family(
             "take",
             [("r", -(-rows // block))],
-            "aiv",
+            CoreKind.AIV,
             "copy_rows",
             [
                 Access(
@@ -165,7 +166,7 @@ class ProgramMaker(FamilyMaker):
         self.family(
             "return",
             [("e", self.local), ("s", self.ranks), ("c", chunk.count)],
-            "aiv",
+            CoreKind.AIV,
             "copy_rows",
             [Access(source.name, (GroupedRows(D0, D1, self.ranks, chunk), WHOLE))],
             [Access(window, (SentRows(RANK * self.local + D0, chunk), WHOLE), D1)],

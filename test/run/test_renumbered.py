@@ -23,11 +23,12 @@ from hpmoe_ir.frontends.graph_layer import graph_layer
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.layer.routing import parse_routing
 from hpmoe_ir.layer.values import make_values
+from hpmoe_ir.passes.analysis.level import RUN_LEVELS
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.run.directions import backward_arguments, forward_arguments
 from hpmoe_ir.run.execution import build_program
-from hpmoe_ir.run.levels import RUN_LEVELS, run_level
+from hpmoe_ir.run.levels import run_level
 from hpmoe_ir.run.signature import backward_of, signatures
 from hpmoe_ir.tools.hpmoe import main
 

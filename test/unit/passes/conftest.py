@@ -39,6 +39,7 @@ from hpmoe_ir.dialects.tile import (
 )
 from hpmoe_ir.dialects.tile.types import BufferType
 from hpmoe_ir.dialects.tile.verify import verify_program
+from hpmoe_ir.machines.core_kind import CoreKind
 
 IntArray: TypeAlias = np.ndarray[Any, np.dtype[np.integer[Any]]]
 Task: TypeAlias = tuple[int, str, int]
@@ -94,7 +95,7 @@ class _Maker:
         route: bool = False,
     ) -> None:
         # Some work on grouped rows is by matrix cores, as in a layer.
-        core = "aic" if stem == "rows" and self._draw(0, 1) else "aiv"
+        core = CoreKind.AIC if stem == "rows" and self._draw(0, 1) else CoreKind.AIV
         name = f"{stem}{len(self.families)}"
         family = TasksOp(
             name, grid, core, "copy_rows", reads, writes, route="route" if route else None
@@ -283,6 +284,8 @@ class Meaning:
                 c = s.chunk
                 low, high = chunk_bounds(count, value(c.index), c.count, c.align)
                 return begin + low, begin + high
+            case _:
+                raise AssertionError(f"not a selector: {s}")
 
 
 def tasks_of(program: ProgramOp) -> list[Task]:
