@@ -13,12 +13,14 @@ from xdsl.passes import ModulePass
 from hpmoe_ir.dialects.tile import (
     BufferOp,
     DependenceOp,
+    MemorySpace,
     ProgramOp,
     buffer_bytes,
     buffers_of,
     families_of,
 )
 from hpmoe_ir.integers import round_up
+from hpmoe_ir.options.options import Options
 from hpmoe_ir.passes.analysis.level import programs_at
 
 ALIGNMENT = 512
@@ -26,7 +28,15 @@ ALIGNMENT = 512
 
 
 @dataclass(frozen=True)
-class PlanMemoryPass(ModulePass):
+class MemoryOptions(Options):
+    """How buffers are placed."""
+
+    reuse: bool = True
+    """Whether workspace buffers whose uses are ordered may share memory."""
+
+
+@dataclass(frozen=True)
+class PlanMemoryPass(MemoryOptions, ModulePass):
     """Gives each workspace buffer and each window its byte offset.
 
     Windows lie one after the other: peers write them at times that this rank does not order.
@@ -56,15 +66,12 @@ class PlanMemoryPass(ModulePass):
 
     name = "plan-memory"
 
-    reuse: bool = True
-    """Whether workspace buffers whose uses are ordered may share memory."""
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for program in programs_at(op, ProgramOp, self.name):
             buffers = buffers_of(program)
             apart = _Lifetimes(program)
-            workspace = [b for b in buffers.values() if b.space.data == "workspace"]
-            windows = [b for b in buffers.values() if b.space.data == "window"]
+            workspace = [b for b in buffers.values() if b.space.data is MemorySpace.WORKSPACE]
+            windows = [b for b in buffers.values() if b.space.data is MemorySpace.WINDOW]
             _place(workspace, lambda a, b: not (self.reuse and apart.never_together(a, b)))
             _place(windows, lambda a, b: True)
 

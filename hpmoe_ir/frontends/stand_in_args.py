@@ -74,12 +74,6 @@ class Args:
         """Operand `i`, a truth value."""
         return bool(self.number(i, default))
 
-    def refuse_others(self, first: int) -> None:
-        """Refuses operands from `first` on that are given: they would change the result."""
-        for i, operand in enumerate(self.operands[first:], first):
-            if operand is not None and operand is not False:
-                raise CannotPlaceError(f"operand {i}: expected none, found {kind_of(operand)}")
-
 
 def kind_of(operand: Operand) -> str:
     """How messages name an operand."""

@@ -9,9 +9,13 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, cast
 
+from hpmoe_ir.diagnostics import InputError
+from hpmoe_ir.extensions import MACHINES, described, extensions
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.rates import RANGES, RATE_NAMES, RATE_UNITS, WHOLE_UNITS, Rates
 
 MACHINE_DIR = Path(__file__).parent
@@ -82,6 +86,8 @@ class Machine:
     """All numbers as described, by section and key: "latency.poll"."""
     digest: str = field(compare=False, repr=False)
     """SHA-256 of the description."""
+    reference: str = field(compare=False)
+    """What it was loaded by, name or file: the option `machine` of passes."""
 
     @property
     def aiv_cores(self) -> int:
@@ -98,9 +104,9 @@ class Machine:
         """Bytes of UB that a tile kernel may use."""
         return self.ub_bytes - self.ub_reserved
 
-    def cores(self, kind: str) -> int:
-        """Number of cores of `kind`, "aic" or "aiv"."""
-        return {"aic": self.aic_cores, "aiv": self.aiv_cores}[kind]
+    def cores(self, kind: CoreKind) -> int:
+        """Number of cores of a kind."""
+        return {CoreKind.AIC: self.aic_cores, CoreKind.AIV: self.aiv_cores}[kind]
 
     def with_rate(self, name: str, value: float) -> Machine:
         """This machine with one of its rates changed, such as "shared_bandwidth.link_out".
@@ -145,15 +151,43 @@ def machine_names() -> list[str]:
 def load_machine(name: str) -> Machine:
     """Reads the description `name`, or the file `name` where it ends in `.toml`.
 
-    A description may name another one of the package as its `base`; what it does not say is then
-    as there. Raises MachineError for an unknown name, a missing or unknown number, a wrong type or
-    unit, a value outside its own range, a rate outside `RANGES`.
+    Names are those of this package's descriptions, then the entry points of other packages in the
+    group `hpmoe_ir.machines`. A description may name one of this package as its `base`; what it
+    does not say is then as there. Raises MachineError for an unknown name, a missing or unknown
+    number, a wrong type or unit, a value outside its own range, a rate outside `RANGES`.
     """
     path = Path(name) if name.endswith(".toml") else MACHINE_DIR / f"{name}.toml"
-    if not os.path.isfile(path):
-        near = difflib.get_close_matches(name, machine_names(), n=1)
-        hint = f"; did you mean '{near[0]}'?" if near else ""
-        raise MachineError(f"unknown machine '{name}'; known: {', '.join(machine_names())}{hint}")
+    if os.path.isfile(path):
+        return _read(path, name)
+    try:
+        others = extensions(MACHINES)
+    except InputError as e:
+        raise MachineError(e.message) from e
+    if name in others:
+        point = others[name]
+        try:
+            return _read(_described_by(point), name)
+        except MachineError as e:
+            raise MachineError(f"{described(point)}: {e}") from e
+    known = sorted({*machine_names(), *others})
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean '{near[0]}'?" if near else ""
+    raise MachineError(f"unknown machine '{name}'; known: {', '.join(known)}{hint}")
+
+
+def _described_by(point: EntryPoint) -> Path:
+    """The description that an entry point names."""
+    try:
+        found = point.load()
+    except Exception as e:  # the code of another package: it may raise anything
+        raise MachineError(f"can't load it: {type(e).__name__}: {e}") from e
+    if not isinstance(found, Path):
+        raise MachineError(f"expected the Path of a description, found {type(found).__name__}")
+    return found
+
+
+def _read(path: Path, reference: str) -> Machine:
+    """The machine that a file describes, known to passes by `reference`."""
     try:
         content = path.read_bytes()
         data = tomllib.loads(content.decode())
@@ -187,6 +221,7 @@ def load_machine(name: str) -> Machine:
         rates=Rates(**{RATE_NAMES[key]: numbers[key].value for key in RATE_NAMES}),
         numbers=numbers,
         digest=hashlib.sha256(content).hexdigest(),
+        reference=reference,
         **sizes,
     )
 

@@ -16,12 +16,14 @@ from hpmoe_ir.dialects.index import evaluate_index, flat_events
 from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK
 from hpmoe_ir.dialects.tile import (
     BufferOp,
+    MemorySpace,
     buffer_bytes,
     buffer_type,
     copy_bytes,
     element_bytes,
 )
 from hpmoe_ir.lowering.program import LoweredProgram
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.output import write_file
 from hpmoe_ir.runtime.cpu_build import KernelEntry, build, cache_dir
 from hpmoe_ir.runtime.cpu_model import Counters, EventCounter, MemoryModel, RankLaunch, execute
@@ -65,8 +67,8 @@ def build_program(
     """
     directory = cache_dir() / "sources"
     path = directory / f"{program.name}-{hashlib.sha256(source.encode()).hexdigest()[:16]}.cpp"
-    kernels = (family.find_kernel() for family in program.families.values())
-    extra = {kernel.include for kernel in kernels if kernel.include is not None}
+    functions = (family.find_kernel().ascendc for family in program.families.values())
+    extra = {function.include for function in functions if function.include is not None}
     include = [DEVICE_INCLUDE, *sorted(extra)]
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -112,7 +114,7 @@ def run_program(
             kernel_entry(program),
             runs,
             {"table": table, "workspace": program.workspace_bytes, "windows": image},
-            aics=program.orders["aic"].core_count,
+            aics=program.orders[CoreKind.AIC].core_count,
             machine=program.machine,
             seed=seed,
             late=late,
@@ -193,7 +195,7 @@ def _rank_launch(program: LoweredProgram, inputs: RankInputs, number: int) -> Ra
         name = buffer.sym_name.data
         shape = _shape(buffer, inputs.tokens)
         size = element_bytes(buffer_type(buffer).element_type)
-        if buffer.space.data == "output":
+        if buffer.space.data is MemorySpace.OUTPUT:
             arrays[name] = int(np.prod(shape, dtype=np.int64)) * size
             continue
         if name not in inputs.arrays:
@@ -205,7 +207,7 @@ def _rank_launch(program: LoweredProgram, inputs: RankInputs, number: int) -> Ra
                 f"{value.dtype} {list(value.shape)}"
             )
         arrays[name] = value
-    in_out = tuple(b.sym_name.data for b in program.in_space("inout"))
+    in_out = tuple(b.sym_name.data for b in program.in_space(MemorySpace.INOUT))
     return RankLaunch(arrays, {"tokens": inputs.tokens, "launch": number}, in_out)
 
 
@@ -276,7 +278,8 @@ def _buffer_at(program: LoweredProgram, memory: MemoryRange) -> str | None:
     event = _event_at(program, memory.allocation, memory.begin)
     if event is not None:
         return f"the counter of event {event[1]} of @{event[0]}"
-    space = {"workspace": "workspace", "windows": "window"}.get(memory.allocation)
+    spaces = {"workspace": MemorySpace.WORKSPACE, "windows": MemorySpace.WINDOW}
+    space = spaces.get(memory.allocation)
     found: list[str] = []
     for buffer in program.in_space(space) if space is not None else ():
         assert buffer.offset is not None

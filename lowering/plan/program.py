@@ -9,6 +9,7 @@ import numpy as np
 
 from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK, OrderOp
+from hpmoe_ir.dialects.symbol_names import KERNEL_NAMES
 from hpmoe_ir.lowering.plan.credits import (
     CreditPlan,
     credit_name,
@@ -18,13 +19,13 @@ from hpmoe_ir.lowering.plan.credits import (
 from hpmoe_ir.lowering.plan.family import FamilyPlan, plan_family
 from hpmoe_ir.lowering.plan.names import (
     CREDIT_LOCALS,
-    PARAMETERS,
     TASK_LOCALS,
     TYPES,
     check_cpp_name,
 )
 from hpmoe_ir.lowering.plan.sizes import Size, SizeTable
 from hpmoe_ir.lowering.program import LoweredProgram, LoweringError
+from hpmoe_ir.machines.core_kind import CoreKind
 
 COUNTER_LINE = 64
 """Bytes from one counter to the next."""
@@ -76,7 +77,7 @@ class ProgramPlan:
     """For each counter, the signals in a launch that uses it."""
     first_counter_line: int
     """Number of the 64-byte line of window memory in which the first counter is."""
-    queues: dict[str, QueuePlan]
+    queues: dict[CoreKind, QueuePlan]
     """By kind of core."""
 
     @property
@@ -122,7 +123,7 @@ def plan_program(program: LoweredProgram) -> ProgramPlan:
 def _check_arguments(program: LoweredProgram) -> None:
     check_cpp_name(program.op, program.name, program.target)
     for buffer in program.arguments:
-        check_cpp_name(buffer, buffer.sym_name.data, program.target, PARAMETERS)
+        check_cpp_name(buffer, buffer.sym_name.data, program.target, KERNEL_NAMES)
 
 
 def _check_functions(

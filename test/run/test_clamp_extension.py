@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from hpmoe_ir.driver.source import make_context, parse_module
 from hpmoe_ir.dtypes import round_to
 from hpmoe_ir.interpreter.values import Array
 from hpmoe_ir.passes.analysis.level import RUN_LEVELS
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.passes.substitute_kernel import SubstituteKernelPass
 from hpmoe_ir.run.execution import build_program
 from hpmoe_ir.run.levels import Values, run_level
@@ -83,9 +82,8 @@ def parsed(text: str) -> ModuleOp:
 class WithClampedSwiglu(LowerMoePass):
     """The pipeline with the extension's kernel in the place of the project's."""
 
-    def passes(self) -> Iterator[ModulePass]:
-        yield from super().passes()
-        yield SubstituteKernelPass("swiglu", "clamped_swiglu")
+    def passes(self) -> tuple[ModulePass, ...]:
+        return *super().passes(), SubstituteKernelPass("swiglu", "clamped_swiglu")
 
 
 PARTS = LowerMoePass(source_groups=2, token_chunks=2)
@@ -100,18 +98,21 @@ def bf16(array: Array) -> Array:
 
 
 def values(seed: int = 5) -> list[Values]:
-    """Two ranks with 9 and 5 tokens; values large enough for the clamp to have something to do."""
+    """Tokens, ids, gate weights, w13 and w2 of two ranks with 9 and 5 tokens.
+
+    Values are large enough for the clamp to have something to do.
+    """
     rng = np.random.default_rng(seed)
     launch: list[Values] = []
     for tokens in (9, 5):
         launch.append(
-            {
-                "x": bf16(rng.standard_normal((tokens, 48))),
-                "ids": np.argsort(rng.random((tokens, 6)), axis=1)[:, :2].astype(np.int32),
-                "gate": rng.random((tokens, 2)).astype(np.float32),
-                "w13": bf16(rng.standard_normal((3, 48, 64))),
-                "w2": bf16(rng.standard_normal((3, 32, 48)) / 6),
-            }
+            [
+                bf16(rng.standard_normal((tokens, 48))),
+                np.argsort(rng.random((tokens, 6)), axis=1)[:, :2].astype(np.int32),
+                rng.random((tokens, 2)).astype(np.float32),
+                bf16(rng.standard_normal((3, 48, 64))),
+                bf16(rng.standard_normal((3, 32, 48)) / 6),
+            ]
         )
     return launch
 
@@ -120,7 +121,7 @@ def run(layer: Compiled, level: str) -> list[Array]:
     kernel = layer.forward
     executable = build_program(kernel.program, kernel.source) if level == "code" else None
     (results,) = run_level(level, layer, "layer", [values()], executable=executable)
-    return [r["out"] for r in results]
+    return [out for (out,) in results]
 
 
 def assert_close(found: list[Array], expected: list[Array]) -> None:
@@ -133,14 +134,14 @@ def assert_close(found: list[Array], expected: list[Array]) -> None:
 def textbook() -> list[Array]:
     """Token by token in f64."""
     launch = values()
-    w13, w2 = (np.concatenate([v[n] for v in launch]).astype(np.float64) for n in ("w13", "w2"))
+    w13, w2 = (np.concatenate([v[n] for v in launch]).astype(np.float64) for n in (3, 4))
     results: list[Array] = []
-    for v in launch:
-        out = np.zeros(v["x"].shape)
-        for t, experts in enumerate(v["ids"]):
+    for x, ids, weights, *_ in launch:
+        out = np.zeros(x.shape)
+        for t, experts in enumerate(ids):
             for k, e in enumerate(experts):
-                gate, up = np.split(np.clip(v["x"][t] @ w13[e], -7, 7), 2)
-                out[t] += v["gate"][t, k] * ((gate / (1 + np.exp(-gate)) * up) @ w2[e])
+                gate, up = np.split(np.clip(x[t] @ w13[e], -7, 7), 2)
+                out[t] += weights[t, k] * ((gate / (1 + np.exp(-gate)) * up) @ w2[e])
         results.append(out)
     return results
 
@@ -148,6 +149,14 @@ def textbook() -> list[Array]:
 @pytest.mark.parametrize("level", RUN_LEVELS)
 def test_clamped_layer_is_right_at_every_level(level: str):
     assert_close(run(compiled(CLAMPED), level), textbook())
+
+
+def test_without_functions_of_its_own_the_reference_of_the_kernel_is_run(installed: Path):
+    points = installed / "clamp_extension-0.1.0.dist-info" / "entry_points.txt"
+    text, _, _ = points.read_text().partition("[hpmoe_ir.interpreters]")
+    assert text != points.read_text()
+    points.write_text(text)
+    assert_close(run(compiled(CLAMPED), "moe"), textbook())
 
 
 def test_the_clamp_has_something_to_do():

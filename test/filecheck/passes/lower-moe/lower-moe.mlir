@@ -1,4 +1,4 @@
-// RUN: hpmoe-opt %s -p 'lower-moe{task_cols=16 token_chunks=2 ahead=1}' | filecheck %s
+// RUN: hpmoe-opt %s -p 'lower-moe{task-cols=16 token-chunks=2 policy=depth-first{ahead=1}}' | filecheck %s
 
 // A layer on two ranks, all the way to queues.
 !route = !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
@@ -20,7 +20,7 @@ func.func @layer(%x: !x, %ids: !ids, %gate: !gate, %w13: !w13, %w2: !w2) -> !x {
   func.return %out : !x
 }
 
-// CHECK:      queue.program @layer ranks 2 machine "ascend-a3" counters at 4096 {
+// CHECK:      queue.program @layer ranks 2 machine "ascend-a3" counters at 4096 (@x, @ids, @gate, @w13, @w2) -> (@out, @status: status) {
 // CHECK-NEXT:   tile.buffer @x input : !tile.buffer<tokens 7 rows, 48xbf16>
 // CHECK-NEXT:   tile.buffer @ids input : !tile.buffer<tokens 7 rows, 2xi32>
 // CHECK-NEXT:   tile.buffer @gate input : !tile.buffer<tokens 7 rows, 2xf32>
