@@ -1,6 +1,7 @@
 """Constants of the device headers that the compiler has to know.
 
-Each names the C++ constant that it repeats; `test/unit/test_kernel_constants.py` compares the two.
+Each names the C++ constant that it repeats; `test/unit/kernels/test_kernel_constants.py` compares
+them.
 """
 
 from __future__ import annotations
