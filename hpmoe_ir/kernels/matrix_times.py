@@ -25,9 +25,9 @@ from hpmoe_ir.machines.machine import Machine
 FloatArray: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 MOST_STEPS = 16
-"""Steps of a chunk in L1 at most, as in hpmoe/matmul_block.h."""
+"""Steps of a chunk in L1 at most, as in hpmoe/detail/matmul_block.h."""
 SECTION_CHUNKS = 4
-"""Chunks of a section, as in hpmoe/section_pipeline.h."""
+"""Chunks of a section, as in hpmoe/detail/section_pipeline.h."""
 
 
 @dataclass(frozen=True)
