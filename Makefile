@@ -21,7 +21,7 @@ help: ## this list
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,mindspore]'
 	touch $@
 
 venv: $(STAMP) ## set up .venv
@@ -31,9 +31,10 @@ demo: $(STAMP) ## compile and run a small layer on four ranks, compared with Min
 
 test: lint types lit pytest ## everything that CI runs
 
-lint: $(STAMP) ## ruff and clang-format, without changing a file
+lint: $(STAMP) ## ruff, layers of packages and clang-format, without changing a file
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
 	$(if $(CXX_FILES),$(BIN)/clang-format --dry-run --Werror $(CXX_FILES))
 
 types: $(STAMP) ## pyright

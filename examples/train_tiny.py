@@ -30,12 +30,16 @@ from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import RankRouting
 from hpmoe_ir.layer.values import LayerValues
+from hpmoe_ir.mindspore_process import (
+    MINDSPORE_MISSING,
+    mindspore_environment,
+    mindspore_installed,
+)
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.lower_moe import LowerMoePass
 from hpmoe_ir.run.directions import OUTPUT, backward_values, forward_values
 from hpmoe_ir.run.execution import build_program
 from hpmoe_ir.run.levels import run_level
-from hpmoe_ir.run.oracle import mindspore_environment
 
 Ids: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
 Weights: TypeAlias = dict[str, Float32Array]
@@ -238,6 +242,8 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, help="SVG file for both loss curves")
     parser.add_argument("--table", type=Path, help="text file for what is printed")
     args = parser.parse_args()
+    if not mindspore_installed():
+        sys.exit(f"train_tiny.py: {MINDSPORE_MISSING}")
     dtype: Literal["bf16", "f16"] = args.dtype
     task = make_task(dtype, args.seed)
     ours, theirs = train_generated(task, args.steps), train_mindspore(task, args.steps)

@@ -67,8 +67,8 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
 }
 
 TARGETS: dict[str, Callable[[], type[Target]]] = {
-    "ascendc": _target("ascendc", "AscendCTarget"),
-    "host": _target("host", "HostTarget"),
+    "ascendc": _target("ascendc.source", "AscendCTarget"),
+    "host": _target("host.source", "HostTarget"),
     "task-table": _target("task_table", "TaskTableTarget"),
 }
 

@@ -53,16 +53,3 @@ def assigned(head: str, value: str) -> str:
     line = f"{head} = {value};"
     indent = " " * (len(head) - len(head.lstrip()) + 4)
     return line if len(line) <= COLUMNS else f"{head} =\n{indent}{value};"
-
-
-def wrapped(line: str, indent: int = 4) -> str:
-    """A statement over several lines where it is longer than 100 characters."""
-    lines: list[str] = []
-    start = " " * (len(line) - len(line.lstrip()) + indent)
-    while len(line) > 100 and not line.lstrip().startswith("//"):
-        cut = max(line.rfind(mark, len(start) + 20, 100) + 1 for mark in (", ", " = ", " + "))
-        if cut <= 0:
-            break
-        lines.append(line[:cut].rstrip())
-        line = start + line[cut:].lstrip()
-    return "\n".join([*lines, line])

@@ -32,6 +32,8 @@ class LoweredProgram:
     """The parts of a queue program that lowering reads."""
 
     op: ProgramOp
+    target: str
+    """The target that the program is lowered for, which messages name."""
     machine: Machine
     buffers: dict[str, BufferOp]
     families: dict[str, TasksOp]
@@ -153,6 +155,7 @@ def lowered_program(module: ModuleOp, target: str, name: str = "") -> LoweredPro
     op = programs[0]
     program = LoweredProgram(
         op,
+        target,
         load_machine(op.machine.data),
         buffers_of(op),
         families_of(op),

@@ -25,10 +25,10 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from hpmoe_ir.dialects.index import IntArray
-from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK, OrderOp
-from hpmoe_ir.lowering.ascendc import program_sizes
+from hpmoe_ir.dialects.queue import POINT_BITS
 from hpmoe_ir.lowering.binary_target import BinaryTarget
-from hpmoe_ir.lowering.program import LoweredProgram, LoweringError, lowered_program
+from hpmoe_ir.lowering.plan.program import ProgramPlan, plan_program
+from hpmoe_ir.lowering.program import lowered_program
 
 MAGIC = 0x544D5048
 """The bytes `HPMT`."""
@@ -59,9 +59,6 @@ the CRC-32 of all that follows the header."""
 
 ALIGNMENT = 64
 
-COUNTER_LINE = 64
-"""Bytes from one counter to the next."""
-
 
 class TableError(ValueError):
     """Bytes that are no task table."""
@@ -80,27 +77,16 @@ class TaskTableTarget(BinaryTarget):
     """Which program, where the module has several."""
 
     def encode(self, ctx: Context, module: ModuleOp) -> bytes:
-        return task_table(lowered_program(module, self.name, self.program))
+        return task_table(plan_program(lowered_program(module, self.name, self.program)))
 
 
-def task_table(program: LoweredProgram) -> bytes:
-    """Bytes of the table of a program."""
-    thresholds = np.zeros(program.counter_count, dtype=np.int64)
-    for event in program.events.values():
-        for copy in range(event.copy_count):
-            line = event.first_line(copy)
-            thresholds[line : line + event.event_count] = event.thresholds
-    if program.counters % COUNTER_LINE:
-        raise LoweringError(
-            f"target task-table: @{program.name}: expected counters at a multiple of "
-            f"{COUNTER_LINE} bytes, found {program.counters}"
-        )
-    numbers = {name: i for i, name in enumerate(program.families)}
+def task_table(plan: ProgramPlan) -> bytes:
+    """Returns the bytes of the table of a program."""
     sections = {
-        "sizes": np.array(program_sizes(program), dtype=np.uint32),
-        "thresholds": thresholds.astype(np.uint32),
-        "aic_queues": _queues(program.orders["aic"], numbers),
-        "aiv_queues": _queues(program.orders["aiv"], numbers),
+        "sizes": np.array([size.value for size in plan.sizes], dtype=np.uint32),
+        "thresholds": plan.thresholds.astype(np.uint32),
+        "aic_queues": _words(plan, "aic"),
+        "aiv_queues": _words(plan, "aiv"),
     }
     body = bytearray()
     offsets: dict[str, int] = {}
@@ -113,13 +99,13 @@ def task_table(program: LoweredProgram) -> bytes:
         "magic": MAGIC,
         "version": VERSION,
         "bytes": start + len(body),
-        "ranks": program.ranks,
-        "blocks": program.orders["aic"].core_count,
-        "families": len(program.families),
-        "events": program.counter_count,
-        "tasks": sum(f.task_count for f in program.families.values()),
+        "ranks": plan.program.ranks,
+        "blocks": plan.queues["aic"].worker_count,
+        "families": len(plan.families),
+        "events": len(plan.thresholds),
+        "tasks": plan.task_count,
         "size_count": len(sections["sizes"]),
-        "counters": program.counters // COUNTER_LINE,
+        "counters": plan.first_counter_line,
         "checksum": zlib.crc32(bytes(body)),
         "reserved": 0,
         **offsets,
@@ -127,12 +113,9 @@ def task_table(program: LoweredProgram) -> bytes:
     return np.array([header[name] for name in HEADER], dtype="<u4").tobytes() + bytes(body)
 
 
-def _queues(order: OrderOp, numbers: dict[str, int]) -> IntArray:
-    """First slots and slots, families numbered as in the program."""
-    slots = order.slot_values
-    families = np.array([numbers[n] for n in order.family_names] or [0], dtype=np.int64)
-    numbered = (families[slots >> POINT_BITS] << POINT_BITS) + (slots & POINT_MASK)
-    return np.concatenate([order.first_slots, numbered])
+def _words(plan: ProgramPlan, core: str) -> IntArray:
+    queue = plan.queues[core]
+    return np.concatenate([queue.first, queue.slots])
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ from hpmoe_ir.dialects.tile.types import AccessAttr, IndexAttr
 from hpmoe_ir.machines.machine import Machine, MachineError, load_machine
 from hpmoe_ir.passes.analysis.level import programs_at
 from hpmoe_ir.passes.policies.arrival import source_group_dim
-from hpmoe_ir.passes.policies.policy import Order, SchedulingInput, first_violation
 from hpmoe_ir.passes.policies.registry import POLICIES
+from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput, first_violation
 
 
 @dataclass(frozen=True)

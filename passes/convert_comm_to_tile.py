@@ -18,16 +18,16 @@ from hpmoe_ir.dialects.moe import GroupedMatmulOp, route_type
 from hpmoe_ir.dialects.placement import AnyTensor, GroupedAttr, RouteType
 from hpmoe_ir.dialects.tile import SPACES, BufferOp, ProgramOp
 from hpmoe_ir.integers import ceil_div
-from hpmoe_ir.machines.machine import Machine, MachineError, load_machine
-from hpmoe_ir.passes.analysis.level import require_level
-from hpmoe_ir.passes.tiling.context import Partition, Tiling, buffer_type_of
-from hpmoe_ir.passes.tiling.layer_ops import tile_operation
-from hpmoe_ir.passes.tiling.tile_sizes import (
+from hpmoe_ir.kernels.matmul_tile import (
     MatmulTile,
     TileSizeError,
     check_matmul_tile,
     largest_matmul_tile,
 )
+from hpmoe_ir.machines.machine import Machine, MachineError, load_machine
+from hpmoe_ir.passes.analysis.level import require_level
+from hpmoe_ir.passes.tiling.context import Partition, Tiling, buffer_type_of
+from hpmoe_ir.passes.tiling.layer_ops import tile_operation
 
 MAX_GROUPS = 8
 """Source groups by default, where there are more ranks: finer parts cost more waiting than they

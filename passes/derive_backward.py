@@ -54,11 +54,12 @@ def split_combines(function: FuncOp) -> None:
 class DeriveBackwardPass(ModulePass):
     """Adds to each function one for its gradients, which takes those of the results.
 
-    Reverse-mode differentiation of a graph of operations that have the trait `GradientTrait`. A
-    function `@f(inputs) -> results` becomes `@f(inputs) -> (results, saved)` and
-    `@f_backward(gradients of the results, inputs needed, saved[, accumulators]) -> gradients`. The
-    gradients are those of the float arguments that a result depends on, in the order of the
-    arguments. Values are named alike in both functions, the gradient of `%x` is `%dx`, and the
+    Reverse-mode differentiation of a graph of operations that have a gradient rule, of
+    `passes/gradient/rules.py` or their own by the trait `GradientTrait`. A function `@f(inputs) ->
+    results` becomes `@f(inputs) -> (results, saved)` and `@f_backward(gradients of the results,
+    inputs needed, saved[, accumulators]) -> gradients`. The gradients are those of the float
+    arguments that a result depends on, in the order of the arguments. Values are named alike in
+    both functions, the gradient of `%x` is `%dx`, and the
     attributes `moe.saved`, `moe.gradient` and `moe.accumulator` of results and arguments name what
     they belong to.
 

@@ -17,11 +17,6 @@ from hpmoe_ir.dialects.moe.checks import (
     rows_like,
     tensor_type,
 )
-from hpmoe_ir.dialects.moe.gradient_rules import (
-    DispatchWeightedGradient,
-    GateGradientGradient,
-    SumCopiesGradient,
-)
 from hpmoe_ir.dialects.placement import RouteType
 
 
@@ -50,7 +45,7 @@ class DispatchWeightedOp(IRDLOperation):
     received = result_def(TensorType)
     """One row for each (token, expert) of any rank whose expert lives here, in receive order."""
 
-    traits = traits_def(Pure(), DispatchWeightedGradient())
+    traits = traits_def(Pure())
 
     assembly_format = (
         "$x `,` $gate `by` $route attr-dict `:` type($x) `,` type($gate) `,` type($route) "
@@ -99,7 +94,7 @@ class SumCopiesOp(IRDLOperation):
     out = result_def(TensorType)
     """One row a token."""
 
-    traits = traits_def(Pure(), SumCopiesGradient())
+    traits = traits_def(Pure())
 
     assembly_format = "$back `by` $route attr-dict `:` type($back) `,` type($route) `->` type($out)"
 
@@ -141,7 +136,7 @@ class GateGradientOp(IRDLOperation):
     dgate = result_def(TensorType)
     """`[tokens, K]`, in the order of a token's ids."""
 
-    traits = traits_def(Pure(), GateGradientGradient())
+    traits = traits_def(Pure())
 
     assembly_format = (
         "$back `,` $dout `by` $route attr-dict `:` type($back) `,` type($dout) `,` type($route) "

@@ -25,7 +25,6 @@ from hpmoe_ir.dialects.moe.checks import (
     sum_type,
     tensor_type,
 )
-from hpmoe_ir.dialects.moe.gradient_rules import GroupedMatmulGradient
 from hpmoe_ir.dialects.placement import AnyTensor, ExpertsAttr, RouteType
 
 
@@ -67,7 +66,7 @@ class GroupedMatmulOp(IRDLOperation):
     product = result_def(TensorType)
     """Rows in receive order, or weights with `transpose_lhs`, then possibly wider: f32."""
 
-    traits = traits_def(Pure(), GroupedMatmulGradient())
+    traits = traits_def(Pure())
 
     assembly_format = (
         "$lhs `,` $rhs (`into` $accumulator^)? `by` $route attr-dict `:` type($lhs) `,` type($rhs) "

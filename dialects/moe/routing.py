@@ -16,11 +16,6 @@ from hpmoe_ir.dialects.moe.checks import (
     rows_like,
     tensor_type,
 )
-from hpmoe_ir.dialects.moe.gradient_rules import (
-    CollectGradient,
-    DispatchGradient,
-    WeightedSumGradient,
-)
 from hpmoe_ir.dialects.placement import RouteType
 
 
@@ -74,7 +69,7 @@ class DispatchOp(IRDLOperation):
     received = result_def(TensorType)
     """One row for each (token, expert) of any rank whose expert lives here, in receive order."""
 
-    traits = traits_def(Pure(), DispatchGradient())
+    traits = traits_def(Pure())
 
     assembly_format = "$x `by` $route attr-dict `:` type($x) `,` type($route) `->` type($received)"
 
@@ -168,7 +163,7 @@ class CollectOp(IRDLOperation):
     back = result_def(TensorType)
     """One row for each (token, expert) of this rank, in send order."""
 
-    traits = traits_def(Pure(), CollectGradient())
+    traits = traits_def(Pure())
 
     assembly_format = "$y `by` $route attr-dict `:` type($y) `,` type($route) `->` type($back)"
 
@@ -208,7 +203,7 @@ class WeightedSumOp(IRDLOperation):
     out = result_def(TensorType)
     """One row a token."""
 
-    traits = traits_def(Pure(), WeightedSumGradient())
+    traits = traits_def(Pure())
 
     assembly_format = (
         "$back `,` $gate `by` $route attr-dict `:` type($back) `,` type($gate) `,` type($route) "

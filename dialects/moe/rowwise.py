@@ -19,7 +19,6 @@ from xdsl.traits import Commutative, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from hpmoe_ir.dialects.moe.checks import check_float, check_halves, check_type, tensor_type
-from hpmoe_ir.dialects.moe.gradient_rules import AddGradient, SwiGLUGradient
 from hpmoe_ir.dialects.placement import ExpertsAttr, RowsAttr
 
 
@@ -40,7 +39,7 @@ class SwiGLUOp(IRDLOperation):
     activation = result_def(TensorType)
     """Rows of width I."""
 
-    traits = traits_def(Pure(), SwiGLUGradient())
+    traits = traits_def(Pure())
 
     assembly_format = "$h attr-dict `:` type($h) `->` type($activation)"
 
@@ -111,7 +110,7 @@ class AddOp(IRDLOperation):
     rhs = operand_def(T)
     sum = result_def(T)
 
-    traits = traits_def(Pure(), Commutative(), AddGradient())
+    traits = traits_def(Pure(), Commutative())
 
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($sum)"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 from xdsl.utils.exceptions import VerifyException
@@ -11,17 +11,15 @@ from hpmoe_ir.dialects.queue.order import POINT_BITS, POINT_MASK, OrderOp
 from hpmoe_ir.dialects.tile.tasks import TasksOp
 from hpmoe_ir.machines.machine import Machine
 
-if TYPE_CHECKING:
-    from hpmoe_ir.dialects.queue import ProgramOp
 
-
-def verify_queues_cover(program: ProgramOp, families: dict[str, TasksOp], machine: Machine) -> None:
-    """Each task of each family is in exactly one queue, of a core of its kind that exists.
+def verify_queues_cover(
+    orders: Sequence[OrderOp], families: dict[str, TasksOp], machine: Machine
+) -> None:
+    """Checks that each task of each family is in exactly one queue, of a core of its kind.
 
     A program without any order is accepted: it is being built, or its tasks are expanded.
-    Raises VerifyException naming the task.
+    Raises VerifyException naming the task, or the core kind whose orders are wrong.
     """
-    orders = [op for op in program.body.block.ops if isinstance(op, OrderOp)]
     if not orders:
         return
     seen: set[str] = set()

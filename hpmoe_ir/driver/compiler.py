@@ -24,10 +24,9 @@ from hpmoe_ir.diagnostics import InputError, RefusedError, location_of, one_line
 from hpmoe_ir.dialects.queue import ProgramOp
 from hpmoe_ir.driver.source import read_module
 from hpmoe_ir.levels import LEVELS
-from hpmoe_ir.lowering.ascendc import device_source
-from hpmoe_ir.lowering.host_project import project_files
+from hpmoe_ir.lowering.plan.program import ProgramPlan, plan_program
 from hpmoe_ir.lowering.program import LoweredProgram, lowered_program
-from hpmoe_ir.lowering.task_table import task_table
+from hpmoe_ir.lowering.targets import CodeTarget, KernelCode, code_target
 from hpmoe_ir.output import write_files
 from hpmoe_ir.passes.analysis.level import level_of
 from hpmoe_ir.passes.convert_comm_to_tile import ConvertCommToTilePass
@@ -38,10 +37,7 @@ from hpmoe_ir.passes.lower_moe import LowerMoePass
 """Levels whose IR is kept, from the graph down."""
 
 GRAPH_FILE = "graph.mlir"
-DEVICE_FILE = "device.cpp"
-TABLE_FILE = "table.bin"
 MANIFEST_FILE = "manifest.json"
-HOST_DIR = "host"
 
 Progress = Callable[[str], None]
 """Told what begins now."""
@@ -59,9 +55,25 @@ class PassError(InputError):
 class CompiledKernel:
     """What is generated for one direction."""
 
-    program: LoweredProgram
-    source: str
-    table: bytes
+    plan: ProgramPlan
+    target: CodeTarget
+    """What printed the code."""
+    code: KernelCode
+
+    @property
+    def program(self) -> LoweredProgram:
+        """The program that was lowered."""
+        return self.plan.program
+
+    @property
+    def source(self) -> str:
+        """Text of the kernel."""
+        return self.code.source
+
+    @property
+    def table(self) -> bytes:
+        """The task table that the kernel reads."""
+        return self.code.table
 
 
 @dataclass
@@ -137,8 +149,9 @@ def compile_module(
     start = time.perf_counter()
     progress("lowering")
     try:
+        target = code_target()
         kernels = {
-            name: _kernel(lowered_program(modules["queue"], "ascendc", name))
+            name: compile_program(modules["queue"], target, name)
             for name in program_names(modules["queue"])
         }
     except DiagnosticException as e:
@@ -178,8 +191,13 @@ def _apply(
     seconds[module_pass.name] = time.perf_counter() - start
 
 
-def _kernel(program: LoweredProgram) -> CompiledKernel:
-    return CompiledKernel(program, device_source(program), task_table(program))
+def compile_program(module: ModuleOp, target: CodeTarget, name: str = "") -> CompiledKernel:
+    """Plans the program `name` of a module at the queue level, or its only one, and prints it.
+
+    Raises DiagnosticException where the program cannot be lowered.
+    """
+    plan = plan_program(lowered_program(module, target.name, name))
+    return CompiledKernel(plan, target, target.code(plan))
 
 
 def program_names(module: ModuleOp) -> list[str]:
@@ -224,16 +242,12 @@ def write_compiled(compiled: Compiled, directory: Path) -> None:
     }
     files[GRAPH_FILE] = module_text(compiled.graph).encode()
     for name, kernel in compiled.kernels.items():
-        files[f"{name}/{DEVICE_FILE}"] = kernel.source.encode()
-        files[f"{name}/{TABLE_FILE}"] = kernel.table
         try:
-            project = project_files(kernel.program, kernel.source, kernel.table)
+            own = kernel.target.files(kernel.plan, kernel.code)
         except DiagnosticException as e:
             op = e.op if isinstance(e, RefusedError) else kernel.program.op
             raise InputError(one_line(str(e)), location_of(op)) from e
-        for path, text in project.items():
-            data = text if isinstance(text, bytes) else text.encode()
-            files[f"{name}/{HOST_DIR}/{path}"] = data
+        files |= {f"{name}/{path}": data for path, data in own.items()}
     content = json.dumps(manifest(compiled, files), indent=2) + "\n"
     files[MANIFEST_FILE] = content.encode()
     write_files(directory, files)
@@ -267,26 +281,15 @@ def read_compiled(ctx: Context, directory: Path) -> tuple[Compiled, list[str]]:
             changed.append(name)
     modules = {level: read_module(ctx, directory / f"{level}.mlir") for level in LEVELS}
     kernels: dict[str, CompiledKernel] = {}
+    target = code_target()
     for name in program_names(modules["queue"]):
         try:
-            program = lowered_program(modules["queue"], "ascendc", name)
+            plan = plan_program(lowered_program(modules["queue"], target.name, name))
         except DiagnosticException as e:
             raise InputError(one_line(str(e)), str(directory / "queue.mlir")) from e
-        source = _read(directory / name / DEVICE_FILE)
-        table = _read(directory / name / TABLE_FILE)
-        try:
-            kernels[name] = CompiledKernel(program, source.decode(), table)
-        except UnicodeDecodeError as e:
-            raise InputError("expected UTF-8 text", str(directory / name / DEVICE_FILE)) from e
+        kernels[name] = CompiledKernel(plan, target, target.read(directory / name))
     graph = read_module(ctx, directory / GRAPH_FILE)
     return Compiled(graph, modules, kernels, pipeline), changed
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as e:
-        raise InputError(f"can't read the file: {e.strerror}", str(path)) from e
 
 
 __all__ = [
@@ -294,6 +297,7 @@ __all__ = [
     "CompiledKernel",
     "PassError",
     "compile_module",
+    "compile_program",
     "manifest",
     "module_text",
     "read_compiled",

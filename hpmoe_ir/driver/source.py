@@ -7,6 +7,7 @@ from bisect import bisect_right
 from pathlib import Path
 
 from xdsl.context import Context
+from xdsl.dialects import get_all_dialects
 from xdsl.dialects.builtin import (
     UNKNOWN_LOC,
     FileLineColLoc,
@@ -20,6 +21,8 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from hpmoe_ir.diagnostics import InputError, one_line, verify_module
+from hpmoe_ir.extensions import extension_universe
+from hpmoe_ir.universe import DIALECTS
 
 OPERATION_NAME = re.compile(r"(?<![%#!.\w])[a-zA-Z_]\w*(\.\w+)+")
 
@@ -36,11 +39,6 @@ def make_context() -> Context:
 
     Each is loaded when it is used.
     """
-    from xdsl.dialects import get_all_dialects
-
-    from hpmoe_ir.extensions import extension_universe
-    from hpmoe_ir.universe import DIALECTS
-
     ctx = Context()
     extended = extension_universe().all_dialects
     for name, factory in (get_all_dialects() | extended | DIALECTS).items():

@@ -20,6 +20,7 @@ import numpy as np
 
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.dtypes import from_bits
+from hpmoe_ir.mindspore_process import MINDSPORE_MISSING
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -189,7 +190,7 @@ def mindir_format() -> Any:
     """The protobuf module that describes the format, loaded without MindSpore around it."""
     package = importlib.util.find_spec("mindspore")
     if package is None or package.origin is None:
-        raise InputError("reading MINDIR needs the package 'mindspore', which is not installed")
+        raise InputError(MINDSPORE_MISSING)
     file = Path(package.origin).parent / "train" / "mind_ir_pb2.py"
     spec = importlib.util.spec_from_file_location("hpmoe_ir_mind_ir_pb2", file)
     if spec is None or spec.loader is None or not file.is_file():

@@ -17,7 +17,11 @@ from hpmoe_ir.diagnostics import InputError, one_line
 from hpmoe_ir.dtypes import Dtype
 from hpmoe_ir.frontends.mindir import Graph, parse_mindir
 from hpmoe_ir.frontends.mindspore_graph import ImportedLayer, import_graph, mindir_layer
-from hpmoe_ir.run.oracle import mindspore_environment
+from hpmoe_ir.mindspore_process import (
+    MINDSPORE_MISSING,
+    mindspore_environment,
+    mindspore_installed,
+)
 
 EXPORTER = Path(__file__).with_name("mindspore_exporter.py")
 
@@ -58,6 +62,8 @@ def export_cell(path: Path, name: str, ranks: int = 1, python: str = sys.executa
     if not os.path.isfile(path):
         raise InputError("no such file", str(path))
     where = f"{path}:{name}"
+    if not mindspore_installed():
+        raise InputError(MINDSPORE_MISSING, where)
     with tempfile.TemporaryDirectory(prefix="hpmoe-export-") as directory:
         output = Path(directory) / "graph.mindir"
         command = [python, str(EXPORTER), str(path.resolve()), name, str(output)]

@@ -14,19 +14,19 @@ import numpy as np
 
 from hpmoe_ir.dtypes import Float64Array
 from hpmoe_ir.integers import ceil_div
-from hpmoe_ir.machines.machine import Machine
-from hpmoe_ir.passes.tiling.tile_sizes import (
+from hpmoe_ir.kernels.matmul_tile import (
     ACCUMULATOR_BYTES,
     BUFFERS,
     CUBE_MACS,
     ELEMENT_BYTES,
     MatmulTile,
 )
+from hpmoe_ir.machines.machine import Machine
 
 MOST_STEPS = 16
-"""Steps of a chunk in L1 at most, as in hpmoe/matmul_block.h."""
+"""Steps of a chunk in L1 at most, as in hpmoe/detail/matmul_block.h."""
 SECTION_CHUNKS = 4
-"""Chunks of a section, as in hpmoe/section_pipeline.h."""
+"""Chunks of a section, as in hpmoe/detail/section_pipeline.h."""
 
 
 @dataclass(frozen=True)

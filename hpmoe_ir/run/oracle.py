@@ -8,7 +8,6 @@ would be slow.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,11 @@ import numpy as np
 from hpmoe_ir.dtypes import Float32Array, Float64Array
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.values import LayerValues, all_tokens
+from hpmoe_ir.mindspore_process import (
+    MINDSPORE_MISSING,
+    mindspore_environment,
+    mindspore_installed,
+)
 
 SERVER = Path(__file__).with_name("oracle_server.py")
 
@@ -115,6 +119,8 @@ class Oracle:
     def _start(self) -> tuple[subprocess.Popen[str], Path]:
         if self._process is not None and self._directory is not None:
             return self._process, Path(self._directory.name)
+        if self._python == sys.executable and not mindspore_installed():
+            raise OracleError(MINDSPORE_MISSING)
         self._directory = tempfile.TemporaryDirectory(prefix="hpmoe-oracle-")
         try:
             self._process = subprocess.Popen(
@@ -160,17 +166,6 @@ class Oracle:
         self.close()
         detail = f": {last[0]}" if last else ""
         return OracleError(f"the MindSpore oracle ended with status {status}{detail}")
-
-
-def mindspore_environment() -> dict[str, str]:
-    """The environment for a process with MindSpore.
-
-    Without the variables that make it believe in a cluster or dump its graphs, and with warnings
-    kept off standard error.
-    """
-    unwanted = ("MS_", "RANK_", "DEVICE_", "GLOG_")
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(unwanted)}
-    return kept | {"GLOG_v": "3"}
 
 
 def _inputs(values: LayerValues) -> dict[str, np.ndarray[Any, Any]]:

@@ -17,6 +17,8 @@ from pathlib import Path
 MODEL_DIR = Path(__file__).parent / "cpu"
 INCLUDE_DIR = MODEL_DIR / "include"
 """Where `kernel_operator.h` and `shmem.h` are."""
+ENGINE_DIR = MODEL_DIR / "engine"
+"""Sources of the engine, a folder for each layer; includes name the folder."""
 
 # No fused multiply-add anywhere: a result must not depend on the machine it was computed on.
 COMMON_FLAGS = ("-std=c++17", "-ffp-contract=off", "-fno-strict-aliasing", "-g0")
@@ -100,16 +102,17 @@ def build_engine(sanitize: bool = False) -> list[Path]:
     flags = (*ENGINE_FLAGS, "-O1", *SANITIZER_FLAGS) if sanitize else ENGINE_FLAGS
     key = _digest([_compiler_version(compiler), *flags, *_contents(MODEL_DIR, ("*.h", "*.cpp"))])
     target = cache_dir() / f"engine-{key}"
-    sources = sorted((MODEL_DIR / "engine").glob("*.cpp"))
-    objects = [target / f"{source.stem}.o" for source in sources]
+    sources = sorted(ENGINE_DIR.rglob("*.cpp"))
+    names = {source: f"{source.parent.name}-{source.stem}.o" for source in sources}
+    objects = [target / names[source] for source in sources]
     if target.is_dir():
         return objects
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
 
         def compile_one(source: Path) -> None:
-            includes = [f"-I{INCLUDE_DIR}", f"-I{MODEL_DIR / 'engine'}"]
-            out = Path(scratch) / f"{source.stem}.o"
+            includes = [f"-I{INCLUDE_DIR}", f"-I{ENGINE_DIR}"]
+            out = Path(scratch) / names[source]
             _run(
                 [compiler, *flags, *includes, "-c", str(source), "-o", str(out)],
                 f"the CPU model's {source.name}",

@@ -199,7 +199,7 @@ def execute(
         raise ValueError(f"blocks: expected 1 to {machine.aic_cores}, found {blocks}")
 
     job = Job()
-    for key, value in (("seed", seed), ("ranks", ranks), ("blocks", blocks)):
+    for key, value in (("seed", seed), ("ranks", ranks), ("aics", blocks)):
         job.line(key, value)
     for rank in late:
         job.line("late", rank)

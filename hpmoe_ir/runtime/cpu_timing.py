@@ -88,7 +88,7 @@ def execute_timed(
     persistent = persistent or {}
     job = Job()
     ranks = len(launch) if mirror is None else mirror.ranks
-    for key, value in (("seed", 0), ("ranks", ranks), ("blocks", blocks)):
+    for key, value in (("seed", 0), ("ranks", ranks), ("aics", blocks)):
         job.line(key, value)
     job.line("steps", 2**62)
     job.line("seconds", seconds)

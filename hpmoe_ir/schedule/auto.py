@@ -24,13 +24,13 @@ from hpmoe_ir.driver.specs import find, parse_many
 from hpmoe_ir.extensions import extension_universe
 from hpmoe_ir.frontends.graph_layer import graph_layer
 from hpmoe_ir.integers import ceil_div, round_up
+from hpmoe_ir.kernels.matmul_tile import CUBE, CUBE_MACS, ELEMENT_BYTES, largest_matmul_tile
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import IdArray, RoutingError, generate_routing, parse_routing
 from hpmoe_ir.machines.machine import Machine
 from hpmoe_ir.passes.convert_comm_to_tile import MIN_TOKENS
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.passes.tiling.tile_sizes import CUBE, CUBE_MACS, ELEMENT_BYTES, largest_matmul_tile
 from hpmoe_ir.passes.verify_queues import VerifyQueuesPass
 from hpmoe_ir.run.execution import ExecutionError, build_program
 from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing

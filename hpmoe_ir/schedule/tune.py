@@ -11,8 +11,8 @@ from hpmoe_ir.driver.compiler import Progress
 from hpmoe_ir.driver.specs import find, parse_many
 from hpmoe_ir.extensions import extension_universe
 from hpmoe_ir.integers import ceil_div, round_up
+from hpmoe_ir.kernels.matmul_tile import CUBE
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.passes.tiling.tile_sizes import CUBE
 from hpmoe_ir.schedule.auto import Candidate, Layer, auto_candidates, choose, evaluate
 from hpmoe_ir.universe import PASSES
 

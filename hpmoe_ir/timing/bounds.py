@@ -11,8 +11,8 @@ from hpmoe_ir.dialects.access import Access, BlockSelector, RowCounts, RowKind
 from hpmoe_ir.dialects.index import evaluate_index, flat_events
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile import BufferOp, TasksOp, buffer_type, element_bytes
+from hpmoe_ir.kernels.matmul_tile import CUBE_MACS
 from hpmoe_ir.lowering.program import LoweredProgram
-from hpmoe_ir.passes.tiling.tile_sizes import CUBE_MACS
 from hpmoe_ir.run.execution import ExecutionError
 from hpmoe_ir.runtime.task_records import Records
 from hpmoe_ir.timing.timed_run import RankIntegers, Timeline, ids_of

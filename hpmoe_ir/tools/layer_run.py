@@ -101,6 +101,8 @@ class LayerRun:
             raise InputError(
                 f"--late: expected ranks 0 to {layer.config.ranks - 1}, found {wrong[0]}"
             )
+        if args.check and layer.is_textbook:
+            self.reference.check_installed()
         forward, *backward = compiled.functions
         if args.direction != "forward" and not backward:
             raise InputError(

@@ -11,6 +11,7 @@ from typing_extensions import TypeVar
 from hpmoe_ir.diagnostics import InputError, one_line
 from hpmoe_ir.dtypes import Float32Array
 from hpmoe_ir.layer.values import LayerValues
+from hpmoe_ir.mindspore_process import MINDSPORE_MISSING, mindspore_installed
 from hpmoe_ir.run.oracle import Oracle, OracleError
 
 T = TypeVar("T")
@@ -21,6 +22,11 @@ class Reference:
 
     def __init__(self) -> None:
         self._oracle = Oracle()
+
+    def check_installed(self) -> None:
+        """Raises InputError where MindSpore is not installed; does not start it."""
+        if not mindspore_installed():
+            raise InputError(f"--check: {MINDSPORE_MISSING}")
 
     @property
     def name(self) -> str:

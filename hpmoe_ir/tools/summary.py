@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from xdsl.dialects.func import FuncOp
 
 from hpmoe_ir.driver.compiler import Compiled
+from hpmoe_ir.driver.saved_bytes import saved_by_choice, saved_values
 from hpmoe_ir.layer.config import LayerConfig
-from hpmoe_ir.passes.gradient.saved_bytes import saved_by_choice, saved_values
 
 
 def layer_line(config: LayerConfig) -> str:

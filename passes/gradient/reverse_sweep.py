@@ -14,13 +14,9 @@ from xdsl.utils.hints import isa
 from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.moe import AddOp, GroupedMatmulOp
 from hpmoe_ir.dialects.moe.checks import sum_type, tensor_type
-from hpmoe_ir.dialects.moe.gradient_trait import (
-    GradientBuilder,
-    GradientError,
-    GradientTrait,
-    gradient_name,
-)
+from hpmoe_ir.dialects.moe.gradient_trait import GradientBuilder, GradientError, gradient_name
 from hpmoe_ir.dialects.placement import AnyTensor, ExpertsAttr
+from hpmoe_ir.passes.gradient.rules import gradients_of
 
 
 @dataclass
@@ -142,16 +138,16 @@ def _accumulators(forward: Block, block: Block) -> dict[BlockArgument, BlockArgu
 def _gradients(
     op: Operation, of_results: list[SSAValue | None], builder: GradientBuilder
 ) -> list[tuple[SSAValue, SSAValue]]:
-    trait = op.get_trait(GradientTrait)
-    if trait is None:
+    try:
+        found = gradients_of(op, of_results, builder)
+    except GradientError as e:
+        refuse(op, f"derive-backward: {op.name}: {e}")
+    if found is None:
         refuse(
             op,
             f"derive-backward: {op.name} has no gradient rule; give it the trait GradientTrait",
         )
-    try:
-        return list(trait.gradient(op, of_results, builder))
-    except GradientError as e:
-        refuse(op, f"derive-backward: {op.name}: {e}")
+    return list(found)
 
 
 def _weight_gradient(gradient: SSAValue) -> GroupedMatmulOp | None:

@@ -24,7 +24,7 @@ from hpmoe_ir.passes.analysis.task_roles import (
     is_weight_gradient,
     peer_dims,
 )
-from hpmoe_ir.passes.policies.policy import Order, SchedulingInput
+from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 
 
 def arrival(work: SchedulingInput) -> Order:

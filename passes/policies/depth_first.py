@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hpmoe_ir.passes.analysis.task_roles import expert_of
-from hpmoe_ir.passes.policies.policy import Keys, Order, SchedulingInput
+from hpmoe_ir.passes.scheduling.order import Keys, Order, SchedulingInput
 
 
 def depth_first(work: SchedulingInput) -> Order:

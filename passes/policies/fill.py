@@ -12,8 +12,8 @@ import numpy as np
 from hpmoe_ir.passes.analysis.task_roles import is_weight_gradient
 from hpmoe_ir.passes.policies.depth_first import depth_first
 from hpmoe_ir.passes.policies.list_order import priorities
-from hpmoe_ir.passes.policies.policy import Order, SchedulingInput
 from hpmoe_ir.passes.scheduling.list_schedule import Times, list_schedule
+from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 from hpmoe_ir.passes.scheduling.task_graph import task_graph
 
 

@@ -13,8 +13,8 @@ from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.dtypes import Float64Array
 from hpmoe_ir.machines.machine import Machine
 from hpmoe_ir.passes.analysis.task_roles import FamilyGraph, expert_of, expert_places
-from hpmoe_ir.passes.policies.policy import Order, SchedulingInput
 from hpmoe_ir.passes.scheduling.list_schedule import Times, list_schedule
+from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 from hpmoe_ir.passes.scheduling.task_graph import TaskGraph, task_graph
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hpmoe_ir.passes.policies.policy import Order, SchedulingInput
+from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 
 
 def operator_order(work: SchedulingInput) -> Order:

@@ -33,9 +33,9 @@ from hpmoe_ir.passes.analysis.task_roles import (
 from hpmoe_ir.passes.policies.arrival import source_group_dim
 from hpmoe_ir.passes.policies.depth_first import depth_first
 from hpmoe_ir.passes.policies.list_order import priorities
-from hpmoe_ir.passes.policies.policy import Order, SchedulingInput
 from hpmoe_ir.passes.scheduling.free_cores import Lanes
 from hpmoe_ir.passes.scheduling.list_schedule import Limit, Times, list_schedule
+from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 from hpmoe_ir.passes.scheduling.task_graph import task_graph
 
 SUMMING = 2 / 3

@@ -16,7 +16,7 @@ from hpmoe_ir.passes.analysis.task_roles import (
     is_dispatch,
     is_weight_gradient,
 )
-from hpmoe_ir.passes.policies.policy import Order, SchedulingInput
+from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 
 
 def published(work: SchedulingInput) -> Order:

@@ -8,10 +8,10 @@ from hpmoe_ir.passes.policies.fill import fill
 from hpmoe_ir.passes.policies.list_order import list_order
 from hpmoe_ir.passes.policies.operator_order import operator_order
 from hpmoe_ir.passes.policies.overlap import overlap
-from hpmoe_ir.passes.policies.policy import Policy
 from hpmoe_ir.passes.policies.published import published
 from hpmoe_ir.passes.policies.serial import serial
 from hpmoe_ir.passes.policies.waves import waves
+from hpmoe_ir.passes.scheduling.order import Policy
 
 POLICIES: dict[str, Policy] = {
     "arrival": arrival,

@@ -10,7 +10,7 @@ from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.integers import ceil_div
 from hpmoe_ir.passes.analysis.task_roles import FamilyGraph, Segment, expert_of, is_put
-from hpmoe_ir.passes.policies.policy import Order, SchedulingInput
+from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 
 GOLDEN = 0.618
 """Part of an expert's tasks by which dealing is shifted from one expert to the next."""

@@ -21,7 +21,7 @@ from hpmoe_ir.passes.analysis.task_roles import (
     is_dispatch,
     is_weight_gradient,
 )
-from hpmoe_ir.passes.policies.policy import Order, SchedulingInput
+from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 
 TASKS_OF_A_WAVE = 2
 """Tasks of the first product that a wave should have for each matrix core."""

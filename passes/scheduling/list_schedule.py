@@ -15,8 +15,8 @@ import numpy as np
 
 from hpmoe_ir.dialects.index import BoolArray, IntArray
 from hpmoe_ir.dtypes import Float64Array
-from hpmoe_ir.passes.policies.policy import Order, SchedulingInput
 from hpmoe_ir.passes.scheduling.free_cores import FreeCores, Lanes
+from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 from hpmoe_ir.passes.scheduling.task_graph import TaskGraph
 from hpmoe_ir.passes.scheduling.task_times import task_times
 

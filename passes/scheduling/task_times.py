@@ -18,11 +18,11 @@ from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile import BufferOp, TasksOp, element_bytes
 from hpmoe_ir.dtypes import Float64Array
 from hpmoe_ir.kernels.cann_like import PLAIN_PREFIX
+from hpmoe_ir.kernels.matmul_tile import CUBE_MACS, ELEMENT_BYTES, MatmulTile
 from hpmoe_ir.kernels.matrix_times import Product
 from hpmoe_ir.machines.machine import Machine
 from hpmoe_ir.passes.annotate_costs import family_cost, region_columns, tasks_of_a_region
-from hpmoe_ir.passes.policies.policy import SchedulingInput
-from hpmoe_ir.passes.tiling.tile_sizes import CUBE_MACS, ELEMENT_BYTES, MatmulTile
+from hpmoe_ir.passes.scheduling.order import SchedulingInput
 
 ROUTE_READS = 6
 """Words of the route that a put reads from memory to find its rows."""

@@ -33,8 +33,8 @@ from hpmoe_ir.dialects.tile import BufferOp, TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
 from hpmoe_ir.integers import ceil_div
 from hpmoe_ir.kernels.cann_like import PLAIN_PREFIX
+from hpmoe_ir.kernels.matmul_tile import MatmulTile
 from hpmoe_ir.machines.machine import Machine
-from hpmoe_ir.passes.tiling.tile_sizes import MatmulTile
 
 
 @dataclass(frozen=True)

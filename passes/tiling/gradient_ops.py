@@ -22,8 +22,8 @@ from hpmoe_ir.dialects.access import (
 from hpmoe_ir.dialects.placement import GroupedAttr, RowsAttr, TokensAttr
 from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.integers import ceil_div
+from hpmoe_ir.kernels.matmul_tile import CUBE, even_part
 from hpmoe_ir.passes.tiling.context import RowwiseTilingTrait, Tiling, route_behind
-from hpmoe_ir.passes.tiling.tile_sizes import CUBE, even_part
 
 WHOLE = WholeSelector()
 ZERO = AffineExpr.constant(0)

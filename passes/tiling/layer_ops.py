@@ -23,6 +23,7 @@ from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
 from hpmoe_ir.integers import ceil_div
+from hpmoe_ir.kernels.matmul_tile import CUBE, even_part
 from hpmoe_ir.kernels.route_layout import WORDS_PER_LINE
 from hpmoe_ir.passes.tiling.context import (
     ExpertRange,
@@ -33,7 +34,6 @@ from hpmoe_ir.passes.tiling.context import (
     buffer_type_of,
 )
 from hpmoe_ir.passes.tiling.gradient_ops import GRADIENT_TILINGS, weight_gradient_tasks
-from hpmoe_ir.passes.tiling.tile_sizes import CUBE, even_part
 
 WHOLE = WholeSelector()
 D0, D1, D2, D3 = (AffineExpr.dimension(i) for i in range(4))

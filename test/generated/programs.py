@@ -15,13 +15,11 @@ from generated.cases import machine_file
 from generated.tile_programs import TileProgram, rows_of, tile_program
 from hpmoe_ir.dialects import queue, tile
 from hpmoe_ir.dialects.tile import buffer_type, buffers_of
-from hpmoe_ir.driver.compiler import module_text
+from hpmoe_ir.driver.compiler import compile_program, module_text
 from hpmoe_ir.dtypes import from_bits, to_bits
 from hpmoe_ir.interpreter.tasks import ProgramRun
 from hpmoe_ir.interpreter.values import Array
-from hpmoe_ir.lowering.ascendc import device_source
-from hpmoe_ir.lowering.program import lowered_program
-from hpmoe_ir.lowering.task_table import task_table
+from hpmoe_ir.lowering.targets import code_target
 from hpmoe_ir.passes.allocate_events import AllocateEventsPass
 from hpmoe_ir.passes.analysis.dependence import Granularity
 from hpmoe_ir.passes.assign_queues import AssignQueuesPass
@@ -163,8 +161,8 @@ def _numpy(
 def _code(
     program: TileProgram, launches: Sequence[Sequence[Mapping[str, Array]]], seed: int
 ) -> Outputs:
-    lowered = lowered_program(program.module, "ascendc")
-    executable = build_program(lowered, device_source(lowered), quick=True)
+    kernel = compile_program(program.module, code_target())
+    executable = build_program(kernel.program, kernel.source, quick=True)
 
     def inputs_of(by_name: Mapping[str, Array], rank: int) -> RankInputs:
         tokens = 1 if program.tokens is None else program.tokens.counts[rank]
@@ -174,7 +172,7 @@ def _code(
         return RankInputs(raw, tokens)
 
     runs = [[inputs_of(v, rank) for rank, v in enumerate(launch)] for launch in launches]
-    results = run_program(lowered, executable, task_table(lowered), runs, seed)
+    results = run_program(kernel.program, executable, kernel.table, runs, seed)
     return [
         [
             {name: from_bits(by_name[name], "bf16") for name, _ in program.outputs}

@@ -10,20 +10,22 @@ import numpy as np
 import pytest
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 
 from generated.cases import Backward, Case, Launch, Lowering, case_of
 from generated.graphs import Graph, Step
 from generated.levels import check
 from generated.run import run_cases
-from hpmoe_ir.dialects.moe.gradient_rules import DispatchGradient
+from hpmoe_ir.dialects.moe import DispatchOp
 from hpmoe_ir.dialects.moe.gradient_trait import Gradient, GradientBuilder
 from hpmoe_ir.dialects.tile import DependenceOp
-from hpmoe_ir.driver import compiler
 from hpmoe_ir.interpreter import moe as moe_interpreter
 from hpmoe_ir.kernels import registry
 from hpmoe_ir.kernels.kernel import TileView
 from hpmoe_ir.kernels.registry import find_kernel
-from hpmoe_ir.lowering.program import LoweredProgram
+from hpmoe_ir.lowering.ascendc.target import AscendCCode
+from hpmoe_ir.lowering.plan.program import ProgramPlan
+from hpmoe_ir.passes.gradient.rules import MOE_RULES, dispatch
 from hpmoe_ir.passes.insert_dependencies import InsertDependenciesPass
 
 SEED = 4
@@ -114,12 +116,12 @@ def device(old: str, new: str) -> Callable[[pytest.MonkeyPatch], None]:
     """Generated code with one text for another."""
 
     def plant(patch: pytest.MonkeyPatch) -> None:
-        right = compiler.device_source
+        right = AscendCCode.source
 
-        def source(program: LoweredProgram) -> str:
-            return right(program).replace(old, new)
+        def source(self: AscendCCode, plan: ProgramPlan) -> str:
+            return right(self, plan).replace(old, new)
 
-        patch.setattr(compiler, "device_source", source)
+        patch.setattr(AscendCCode, "source", source)
 
     return plant
 
@@ -139,15 +141,12 @@ def dependence(patch: pytest.MonkeyPatch) -> None:
 
 def rule(patch: pytest.MonkeyPatch) -> None:
     """A dispatch hands no gradient to the tokens but that of one of their copies: twice the sum."""
-    right = DispatchGradient.gradient.__func__
 
-    def wrong(
-        cls: type[DispatchGradient], op: object, gradients: object, builder: GradientBuilder
-    ) -> Sequence[Gradient]:
-        (pair,) = right(cls, op, gradients, builder)
+    def wrong(op: DispatchOp, gradient: SSAValue, builder: GradientBuilder) -> Sequence[Gradient]:
+        (pair,) = dispatch(op, gradient, builder)
         return [pair, pair]
 
-    patch.setattr(DispatchGradient, "gradient", classmethod(wrong))
+    patch.setitem(MOE_RULES, DispatchOp, wrong)
 
 
 DEFECTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str]] = {

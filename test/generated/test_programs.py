@@ -9,14 +9,14 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException
 
-from generated import programs
 from generated.programs import Plan, judge, judge_many
 from generated.tile_programs import tile_program
 from hpmoe_ir.dialects import queue
 from hpmoe_ir.dialects.queue import WaitOp
 from hpmoe_ir.driver.compiler import module_text
 from hpmoe_ir.driver.source import make_context, parse_module
-from hpmoe_ir.lowering.program import LoweredProgram
+from hpmoe_ir.lowering.ascendc.target import AscendCCode
+from hpmoe_ir.lowering.plan.program import ProgramPlan
 from hpmoe_ir.passes.verify_queues import VerifyQueuesPass
 
 COUNT = 20
@@ -64,13 +64,13 @@ def test_a_wait_less_is_refused() -> None:
 
 def test_a_wrong_kernel_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Generated code that adds a row too few has other results, or reads what nobody wrote."""
-    right = programs.device_source
+    right = AscendCCode.source
 
-    def source(program: LoweredProgram) -> str:
-        return right(program).replace(
+    def source(self: AscendCCode, plan: ProgramPlan) -> str:
+        return right(self, plan).replace(
             "hpmoe::AddRows<bfloat16_t>(read0, read1", "hpmoe::AddRows<bfloat16_t>(read0, read0"
         )
 
-    monkeypatch.setattr(programs, "device_source", source)
+    monkeypatch.setattr(AscendCCode, "source", source)
     verdicts = (judge(seed) for seed in range(12))
     assert any(v.wrong.startswith("code") or v.alarm for v in verdicts)

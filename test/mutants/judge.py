@@ -9,9 +9,8 @@ from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
 from hpmoe_ir.diagnostics import one_line
 from hpmoe_ir.dialects.queue import ProgramOp
-from hpmoe_ir.lowering.ascendc import device_source
-from hpmoe_ir.lowering.program import lowered_program
-from hpmoe_ir.lowering.task_table import task_table
+from hpmoe_ir.driver.compiler import compile_program
+from hpmoe_ir.lowering.targets import code_target
 from hpmoe_ir.passes.verify_queues import verify_queues
 from hpmoe_ir.run.execution import DEVICE_INCLUDE, kernel_entry, run_program
 from hpmoe_ir.runtime.cpu_build import CompileError, build, cache_dir
@@ -50,8 +49,8 @@ def judge_change(start: Program, id: str, change: Change) -> Outcome:
     except DiagnosticException as e:
         static = _refused(Watcher.QUEUES, e)
     try:
-        lowered = lowered_program(module, "ascendc")
-        code = Code(lowered, device_source(lowered), task_table(lowered), DEVICE_INCLUDE)
+        kernel = compile_program(module, code_target())
+        code = Code(kernel.program, kernel.source, kernel.table, DEVICE_INCLUDE)
     except DiagnosticException as e:
         return Outcome(id, change.what, static or _refused(Watcher.LOWERING, e), None, harm)
     if static is None:

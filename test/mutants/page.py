@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -54,6 +55,24 @@ that happens to change nothing.
 """
 
 
+def _wrapped(text: str) -> str:
+    """Paragraphs of at most 100 columns; code keeps its lines."""
+    parts = text.split("\n\n")
+    return "\n\n".join(part if part.startswith(("```", "#")) else _lines(part) for part in parts)
+
+
+def _lines(text: str, first: str = "", rest: str = "") -> str:
+    wrapped = textwrap.fill(
+        text,
+        100,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return wrapped + ("\n" if text.endswith("\n") else "")
+
+
 def _row(cells: Sequence[object]) -> str:
     return "| " + " | ".join(str(c) if c != 0 else "" for c in cells) + " |"
 
@@ -85,7 +104,7 @@ def _summary(records: Sequence[Record]) -> str:
         rows.append(
             [name, len(own), *(count[w] for w in Watcher), _percent(without, changed)]
         )  # fmt: skip
-    head = ["broken", "mutants", *(w.value for w in Watcher), "noticed without results"]
+    head = ["where", "all", *(w.value for w in Watcher), "share"]
     return _table(head, rows)
 
 
@@ -94,13 +113,15 @@ def _kinds(records: Sequence[Record]) -> str:
     for layer in LAYERS:
         own = [r for r in records if r.layer == layer]
         rows: list[list[object]] = []
+        meanings: list[str] = []
         for kind in dict.fromkeys(r.kind for r in own):
             of_kind = [r for r in own if r.kind == kind]
             count = Counter(r.watcher for r in of_kind)
-            name = f"`{kind}`: {_meaning(kind)}"
-            rows.append([name, len(of_kind), *(count[w] for w in Watcher)])
+            rows.append([f"`{kind}`", len(of_kind), *(count[w] for w in Watcher)])
+            meanings.append(_lines(f"`{kind}`: {_meaning(kind)}", "- ", "  "))
         head = ["kind", "mutants", *(w.value for w in Watcher)]
-        parts.append(f"### {layer.capitalize().replace('ir', 'IR')}\n\n{_table(head, rows)}")
+        title = f"### {layer.capitalize().replace('ir', 'IR')}"
+        parts.append("\n".join([title, "", *meanings, "", _table(head, rows)]))
     return "\n".join(parts)
 
 
@@ -143,7 +164,7 @@ def _survivors(records: Sequence[Record]) -> str:
             names = ", ".join(f"{n} `{k}`" for k, n in sorted(kinds.items()))
         else:
             names = ", ".join(f"`{r.id}`" for r in of_reason)
-        lines.append(f"- {reason or '**not explained**'}: {names}.")
+        lines.append(_lines(f"{reason or '**not explained**'}: {names}.", "- ", "  "))
     return "\n".join(lines) + "\n"
 
 
@@ -158,11 +179,14 @@ def page_text(records: Sequence[Record]) -> str:
     )
     return "\n".join(
         [
-            introduction,
+            _wrapped(introduction),
             "## Who notices\n",
             _summary(records),
-            "The last column leaves out what nobody needs to notice, see [below](#survivors).\n",
-            ORACLE,
+            _lines(
+                "The last column is the share that is noticed without results; it leaves out what "
+                "nobody needs to notice, see [below](#survivors).\n"
+            ),
+            _wrapped(ORACLE),
             _oracle(records),
             "## What the detectors say\n",
             "Of every mutant that runs, also of those that `verify-queues` refuses before.\n",

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import IntegerAttr, i64
 from hpmoe_ir.dialects.queue import POINT_BITS, ProgramOp, events_of
 from hpmoe_ir.dialects.tile import buffers_of
 from hpmoe_ir.dialects.tile.types import dense_i32
-from hpmoe_ir.lowering.sizes import camel
+from hpmoe_ir.lowering.plan.sizes import camel
 from hpmoe_ir.lowering.task_table import HEADER
 from hpmoe_ir.run.execution import Raw
 from mutants.mutant import Change, Code

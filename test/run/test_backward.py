@@ -16,6 +16,7 @@ from xdsl.dialects.func import FuncOp
 
 from hpmoe_ir.dialects.tile import buffer_bytes
 from hpmoe_ir.driver.compiler import Compiled, compile_module
+from hpmoe_ir.driver.saved_bytes import saved_values
 from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
@@ -25,7 +26,6 @@ from hpmoe_ir.layer.routing import parse_routing
 from hpmoe_ir.layer.values import LayerValues, make_values
 from hpmoe_ir.levels import RUN_LEVELS
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.passes.gradient.saved_bytes import saved_values
 from hpmoe_ir.passes.lower_moe import LowerMoePass
 from hpmoe_ir.run.directions import backward_values, forward_values
 from hpmoe_ir.run.execution import build_program

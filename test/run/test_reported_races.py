@@ -16,11 +16,10 @@ import pytest
 from compiled_layers import LayerTests, broken, changed, failure, hpmoe
 
 from hpmoe_ir.diagnostics import RefusedError, verify_module
+from hpmoe_ir.driver.compiler import compile_program
 from hpmoe_ir.driver.source import make_context, parse_module
 from hpmoe_ir.frontends.build_layer import FUNCTION
-from hpmoe_ir.lowering.ascendc import device_source
-from hpmoe_ir.lowering.program import lowered_program
-from hpmoe_ir.lowering.task_table import task_table
+from hpmoe_ir.lowering.targets import code_target
 from hpmoe_ir.passes.verify_queues import VerifyQueuesPass
 from hpmoe_ir.run.execution import DEVICE_INCLUDE, RankInputs, Raw, build_program, run_program
 from hpmoe_ir.runtime.cpu_model import MemoryModel
@@ -149,8 +148,8 @@ class TestOneWindowTwice:
         """Whether every rank took the rows that its peer had put, in one order of the cores."""
         module = parse_module(make_context(), text.encode(), "two_puts.mlir")
         verify_module(module)
-        program = lowered_program(module, "ascendc")
-        executable = build_program(program, own_counters(device_source(program), counters))
+        kernel = compile_program(module, code_target())
+        executable = build_program(kernel.program, own_counters(kernel.source, counters))
         inputs = [
             [
                 RankInputs({f"x{i}": self.rows(launch, rank, i) for i in (1, 2)}, 0)
@@ -159,9 +158,9 @@ class TestOneWindowTwice:
             for launch in range(self.LAUNCHES)
         ]
         results = run_program(
-            program,
+            kernel.program,
             executable,
-            task_table(program),
+            kernel.table,
             inputs,
             seed,
             late=late,

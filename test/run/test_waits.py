@@ -10,15 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from hpmoe_ir.driver.compiler import CompiledKernel, compile_module
+from hpmoe_ir.driver.compiler import CompiledKernel, compile_module, compile_program
 from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.layer.routing import parse_routing
 from hpmoe_ir.layer.values import make_values
-from hpmoe_ir.lowering.ascendc import device_source
-from hpmoe_ir.lowering.program import lowered_program
-from hpmoe_ir.lowering.task_table import task_table
+from hpmoe_ir.lowering.targets import code_target
 from hpmoe_ir.passes.lower_moe import LowerMoePass
 from hpmoe_ir.passes.set_waits import SetWaitsPass
 from hpmoe_ir.run.directions import forward_values
@@ -61,8 +59,7 @@ def layer(*waits: SetWaitsPass) -> Layer:
     lowered = compiled.modules["queue"]
     for options in waits:
         options.apply(ctx, lowered)
-    program = lowered_program(lowered, "test", compiled.functions[0])
-    kernel = CompiledKernel(program, device_source(program), task_table(program))
+    kernel = compile_program(lowered, code_target(), compiled.functions[0])
     routing = parse_routing("zipf:1.2")
     launches = [forward_values(make_values(config, [64, 64], routing, 3, n)) for n in (1, 2)]
     return Layer(kernel, launches)

@@ -1,7 +1,7 @@
 // RUN: REJECTED hpmoe-opt %s --split-input-file -t ascendc | filecheck %s --match-full-lines
 
 // A put of rows that another rank sent.
-// CHECK: ascendc-invalid.mlir: error: target ascendc: @t: @w on p [grouped(0, p of 2), :]: a put into grouped rows writes those of its own rank
+// CHECK: ascendc-invalid.mlir: error: target ascendc: @t: @w on p [grouped(0, p of 2), :]: a put writes the rows of its own rank
 queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @a workspace at 512 : !tile.buffer<grouped 20 rows, 48xbf16>
@@ -22,7 +22,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
 // -----
 
 // Groups of several ranks are no place to put rows.
-// CHECK-NEXT: ascendc-invalid.mlir: error: target ascendc: @t: @w on p [grouped(0, 0 of 1), :]: a put into grouped rows writes those of its own rank
+// CHECK-NEXT: ascendc-invalid.mlir: error: target ascendc: @t: @w on p [grouped(0, 0 of 1), :]: a put writes the rows of its own rank
 queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @a workspace at 512 : !tile.buffer<grouped 20 rows, 48xbf16>
@@ -43,7 +43,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
 // -----
 
 // Rows of experts of another rank cannot be returned.
-// CHECK-NEXT: ascendc-invalid.mlir: error: target ascendc: @t: @w on p [sent(p * 3), :]: a put into sent rows returns those of its own experts
+// CHECK-NEXT: ascendc-invalid.mlir: error: target ascendc: @t: @w on p [sent(p * 3), :]: a put writes the rows of its own experts
 queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @a workspace at 512 : !tile.buffer<grouped 20 rows, 48xbf16>
@@ -104,7 +104,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
 // -----
 
 // Elements that Ascend C has no name for here.
-// CHECK-NEXT: ascendc-invalid.mlir: error: target ascendc: no element type in Ascend C for i8
+// CHECK-NEXT: ascendc-invalid.mlir: error: target ascendc: @t: @a: expected elements of bf16 or f16 or f32 or i32, found i8
 queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
   tile.buffer @a workspace at 0 : !tile.buffer<5x48xi8>
   tile.buffer @b workspace at 512 : !tile.buffer<5x48xbf16>
@@ -124,7 +124,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
 // -----
 
 // Elements of a fixed type that are of another.
-// CHECK-NEXT: ascendc-invalid.mlir: error: target ascendc: @t: operand counts of kernel 'count_tokens' has elements of int32_t, found bfloat16_t
+// CHECK-NEXT: ascendc-invalid.mlir: error: target ascendc: @t: operand counts of kernel 'count_tokens' has elements of i32, found bf16
 queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
   tile.buffer @a workspace at 0 : !tile.buffer<5x48xbf16>
   tile.buffer @b workspace at 512 : !tile.buffer<5x48xbf16>
@@ -144,7 +144,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
 // -----
 
 // Elements of the activation type that are numbers.
-// CHECK-NEXT: ascendc-invalid.mlir: error: target ascendc: @t: operand rows of kernel 'copy_rows' has elements of half or bfloat16_t, found int32_t
+// CHECK-NEXT: ascendc-invalid.mlir: error: target ascendc: @t: operand rows of kernel 'copy_rows' has elements of f16 or bf16, found i32
 queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
   tile.buffer @a workspace at 0 : !tile.buffer<5x48xi32>
   tile.buffer @b workspace at 512 : !tile.buffer<5x48xbf16>
@@ -164,7 +164,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
 // -----
 
 // Two activation types in one kernel.
-// CHECK-NEXT: ascendc-invalid.mlir: error: target ascendc: @t: expected one activation type, found bfloat16_t, half
+// CHECK-NEXT: ascendc-invalid.mlir: error: target ascendc: @t: expected one activation type, found bf16, f16
 queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
   tile.buffer @a workspace at 0 : !tile.buffer<5x48xf16>
   tile.buffer @b workspace at 512 : !tile.buffer<5x48xbf16>
@@ -204,7 +204,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
 // -----
 
 // A family cuts the same rows in two ways.
-// CHECK-NEXT: ascendc-invalid.mlir: error: target ascendc: @t: regions of one family cut rows and columns in the same way: Groups is 1 in one and 2 in another
+// CHECK-NEXT: ascendc-invalid.mlir: error: target ascendc: @t: accesses of one family cut rows and columns in the same way: Groups is 1 in one and 2 in another
 queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @a workspace at 512 : !tile.buffer<grouped 20 rows, 48xbf16>

@@ -49,23 +49,22 @@ queue.program @layer ranks 3 machine "ascend-a3" counters at 4096 {
 }
 
 // CHECK:      // @build_route () on aiv: build_route
-// CHECK-NEXT: __aicore__ inline void BuildRoute(const hpmoe::Env& env, const Arguments& args,
-// CHECK-NEXT:                                   uint32_t point) {
+// CHECK-NEXT: __aicore__ inline void BuildRoute(const hpmoe::Env& env, const Arguments& args, uint32_t point) {
 // CHECK-NEXT:   // route: writes @route
-// CHECK-NEXT:   const hpmoe::Tile<int32_t> write0 = hpmoe::Whole(env.Workspace<int32_t>(kRoute), 1,
-// CHECK-NEXT:       env.Size(kRouteWords));
+// CHECK-NEXT:   const hpmoe::Tile<int32_t> write0 =
+// CHECK-NEXT:       hpmoe::Whole(env.Workspace<int32_t>(kRoute), 1, env.Size(kRouteWords));
 // CHECK-NEXT:   // status: writes @status
 // CHECK-NEXT:   const hpmoe::Tile<int32_t> write1 = hpmoe::Slice(reinterpret_cast<__gm__ int32_t*>(args.status),
-// CHECK-NEXT:       0, hpmoe::Rows{0, 1}, 0, env.Size(kStatusCols));
+// CHECK-NEXT:                                                    0, hpmoe::Rows{0, 1}, 0, env.Size(kStatusCols));
 // CHECK-NEXT:   // counts: reads @counts
-// CHECK-NEXT:   const hpmoe::Tile<int32_t> read0 = hpmoe::Slice(reinterpret_cast<__gm__ int32_t*>(args.counts),
-// CHECK-NEXT:       env.Size(kCountsPitch), hpmoe::Rows{0, env.Size(kCountsRows)}, 0, env.Size(kCountsCols));
+// CHECK-NEXT:   const hpmoe::Tile<int32_t> read0 =
+// CHECK-NEXT:       hpmoe::Slice(reinterpret_cast<__gm__ int32_t*>(args.counts), env.Size(kCountsPitch),
+// CHECK-NEXT:                    hpmoe::Rows{0, env.Size(kCountsRows)}, 0, env.Size(kCountsCols));
 // CHECK-NEXT:   hpmoe::BuildRoute(read0, write0, write1, env.Rank(), env.Size(kBuildRouteArgument1));
 // CHECK-NEXT:   env.Signal(env.Size(kBuildRouteDone));
 // CHECK-NEXT: }
 // CHECK:      // @put (p, e, c) on aiv: copy_rows
-// CHECK-NEXT: __aicore__ inline void Put(const hpmoe::Env& env, const Arguments& args,
-// CHECK-NEXT:                            uint32_t point) {
+// CHECK-NEXT: __aicore__ inline void Put(const hpmoe::Env& env, const Arguments& args, uint32_t point) {
 // CHECK-NEXT:   const uint32_t c = point % env.Size(kPutC);
 // CHECK-NEXT:   point /= env.Size(kPutC);
 // CHECK-NEXT:   const uint32_t e = point % env.Size(kPutE);
@@ -75,26 +74,29 @@ queue.program @layer ranks 3 machine "ascend-a3" counters at 4096 {
 // CHECK-NEXT:   env.Wait(env.Size(kBuildRouteDone));
 // CHECK-NEXT:   const hpmoe::Route route = env.LoadRoute(kRoute, env.Size(kRouteExperts));
 // CHECK-NEXT:   const hpmoe::Rows rows0 = hpmoe::Chunk(route.Dest(peer * env.Size(kPutLocal) + e), c,
-// CHECK-NEXT:       env.Size(kPutChunks), env.Size(kPutAlign));
+// CHECK-NEXT:                                          env.Size(kPutChunks), env.Size(kPutAlign));
 // CHECK-NEXT:   // out: writes @recv
-// CHECK-NEXT:   const hpmoe::Tile<bfloat16_t> write0 = hpmoe::Slice(env.Peer(env.Window<bfloat16_t>(kRecv)
-// CHECK-NEXT:       + static_cast<uint64_t>(env.Launch() % 2) * env.Size(kRecvCopy), peer), env.Size(kRecvPitch),
-// CHECK-NEXT:       rows0, 0, env.Size(kRecvCols));
+// CHECK-NEXT:   const hpmoe::Tile<bfloat16_t> write0 =
+// CHECK-NEXT:       hpmoe::Slice(env.Peer(env.Window<bfloat16_t>(kRecv) +
+// CHECK-NEXT:                                 static_cast<uint64_t>(env.Launch() % 2) * env.Size(kRecvCopy),
+// CHECK-NEXT:                             peer),
+// CHECK-NEXT:                    env.Size(kRecvPitch), rows0, 0, env.Size(kRecvCols));
 // CHECK-NEXT:   if (rows0.count != 0) {
 // CHECK-NEXT:     const hpmoe::Rows rows1 = hpmoe::Chunk(route.Sent((peer * env.Size(kPutConst2)) + e), c,
-// CHECK-NEXT:         env.Size(kPutChunks), env.Size(kPutAlign));
+// CHECK-NEXT:                                            env.Size(kPutChunks), env.Size(kPutAlign));
 // CHECK-NEXT:     // rows: reads @x
-// CHECK-NEXT:     const hpmoe::Tile<bfloat16_t> read0
-// CHECK-NEXT:         = hpmoe::Slice(reinterpret_cast<__gm__ bfloat16_t*>(args.x), env.Size(kXPitch), rows1, 0,
-// CHECK-NEXT:         env.Size(kXCols));
+// CHECK-NEXT:     const hpmoe::Tile<bfloat16_t> read0 =
+// CHECK-NEXT:         hpmoe::Slice(reinterpret_cast<__gm__ bfloat16_t*>(args.x), env.Size(kXPitch), rows1, 0,
+// CHECK-NEXT:                      env.Size(kXCols));
 // CHECK-NEXT:     hpmoe::CopyRows<bfloat16_t>(read0, write0);
 // CHECK-NEXT:   }
-// CHECK-NEXT:   env.SignalPeer(env.Size(kPutDone) + e * env.Size(kPutDoneDim1)
-// CHECK-NEXT:       + ((env.Rank() * env.Size(kPutConst3)) + env.Size(kPutConst4)) / env.Size(kPutConst5), peer);
+// CHECK-NEXT:   env.SignalPeer(
+// CHECK-NEXT:       env.Size(kPutDone) + e * env.Size(kPutDoneDim1) +
+// CHECK-NEXT:           ((env.Rank() * env.Size(kPutConst3)) + env.Size(kPutConst4)) / env.Size(kPutConst5),
+// CHECK-NEXT:       peer);
 // CHECK-NEXT: }
 // CHECK:      // @matmul (e, g, n) on aic: grouped_matmul
-// CHECK-NEXT: __aicore__ inline void Matmul(const hpmoe::Env& env, const Arguments& args,
-// CHECK-NEXT:                               uint32_t point) {
+// CHECK-NEXT: __aicore__ inline void Matmul(const hpmoe::Env& env, const Arguments& args, uint32_t point) {
 // CHECK-NEXT:   const uint32_t n = point % env.Size(kMatmulN);
 // CHECK-NEXT:   point /= env.Size(kMatmulN);
 // CHECK-NEXT:   const uint32_t g = point % env.Size(kMatmulG);
@@ -102,41 +104,42 @@ queue.program @layer ranks 3 machine "ascend-a3" counters at 4096 {
 // CHECK-NEXT:   const uint32_t e = point;
 // CHECK-NEXT:   env.Wait(env.Size(kPutDone) + e * env.Size(kPutDoneDim1) + g);
 // CHECK-NEXT:   const hpmoe::Route route = env.LoadRoute(kRoute, env.Size(kRouteExperts));
-// CHECK-NEXT:   const hpmoe::Rows rows0 = route.Grouped(e, g * env.Ranks() / env.Size(kMatmulGroups), (g
-// CHECK-NEXT:       + 1) * env.Ranks() / env.Size(kMatmulGroups));
+// CHECK-NEXT:   const hpmoe::Rows rows0 = route.Grouped(e, g * env.Ranks() / env.Size(kMatmulGroups),
+// CHECK-NEXT:                                           (g + 1) * env.Ranks() / env.Size(kMatmulGroups));
 // CHECK-NEXT:   // out: writes @h
-// CHECK-NEXT:   const hpmoe::Tile<bfloat16_t> write0 = hpmoe::Slice(env.Workspace<bfloat16_t>(kH),
-// CHECK-NEXT:       env.Size(kHPitch), rows0, n * env.Size(kMatmulHColsBlock),
+// CHECK-NEXT:   const hpmoe::Tile<bfloat16_t> write0 = hpmoe::Slice(
+// CHECK-NEXT:       env.Workspace<bfloat16_t>(kH), env.Size(kHPitch), rows0, n * env.Size(kMatmulHColsBlock),
 // CHECK-NEXT:       hpmoe::Min(env.Size(kMatmulHColsBlock), env.Size(kHCols) - n * env.Size(kMatmulHColsBlock)));
 // CHECK-NEXT:   if (rows0.count != 0) {
 // CHECK-NEXT:     // rows: reads @recv
-// CHECK-NEXT:     const hpmoe::Tile<bfloat16_t> read0 = hpmoe::Slice(env.Window<bfloat16_t>(kRecv)
-// CHECK-NEXT:         + static_cast<uint64_t>(env.Launch() % 2) * env.Size(kRecvCopy), env.Size(kRecvPitch),
-// CHECK-NEXT:         rows0, 0, env.Size(kRecvCols));
+// CHECK-NEXT:     const hpmoe::Tile<bfloat16_t> read0 =
+// CHECK-NEXT:         hpmoe::Slice(env.Window<bfloat16_t>(kRecv) +
+// CHECK-NEXT:                          static_cast<uint64_t>(env.Launch() % 2) * env.Size(kRecvCopy),
+// CHECK-NEXT:                      env.Size(kRecvPitch), rows0, 0, env.Size(kRecvCols));
 // CHECK-NEXT:     // weights: reads @w
-// CHECK-NEXT:     const hpmoe::Tile<bfloat16_t> read1
-// CHECK-NEXT:         = hpmoe::Slice(reinterpret_cast<__gm__ bfloat16_t*>(args.w)
-// CHECK-NEXT:         + static_cast<uint64_t>(e) * env.Size(kWStep2), env.Size(kWPitch), hpmoe::Rows{0,
-// CHECK-NEXT:         env.Size(kWRows)}, n * env.Size(kMatmulWColsBlock), hpmoe::Min(env.Size(kMatmulWColsBlock),
-// CHECK-NEXT:         env.Size(kWCols) - n * env.Size(kMatmulWColsBlock)));
+// CHECK-NEXT:     const hpmoe::Tile<bfloat16_t> read1 = hpmoe::Slice(
+// CHECK-NEXT:         reinterpret_cast<__gm__ bfloat16_t*>(args.w) + static_cast<uint64_t>(e) * env.Size(kWStep2),
+// CHECK-NEXT:         env.Size(kWPitch), hpmoe::Rows{0, env.Size(kWRows)}, n * env.Size(kMatmulWColsBlock),
+// CHECK-NEXT:         hpmoe::Min(env.Size(kMatmulWColsBlock),
+// CHECK-NEXT:                    env.Size(kWCols) - n * env.Size(kMatmulWColsBlock)));
 // CHECK-NEXT:     hpmoe::GroupedMatmul<bfloat16_t, 16, 16, 48, 0>(read0, read1, write0);
 // CHECK-NEXT:   }
 // CHECK-NEXT:   env.Signal(env.Size(kMatmulDone));
 // CHECK-NEXT: }
 // CHECK:      // @copy (b) on aiv: copy_rows
-// CHECK-NEXT: __aicore__ inline void Copy(const hpmoe::Env& env, const Arguments& args,
-// CHECK-NEXT:                             uint32_t point) {
+// CHECK-NEXT: __aicore__ inline void Copy(const hpmoe::Env& env, const Arguments& args, uint32_t point) {
 // CHECK-NEXT:   const uint32_t b = point;
 // CHECK-NEXT:   env.Wait(env.Size(kMatmulDone));
 // CHECK-NEXT:   const hpmoe::Rows rows0 = env.TokenChunk(b, env.Size(kCopyTokenChunks));
 // CHECK-NEXT:   // out: writes @out
-// CHECK-NEXT:   const hpmoe::Tile<bfloat16_t> write0
-// CHECK-NEXT:       = hpmoe::Slice(reinterpret_cast<__gm__ bfloat16_t*>(args.out), env.Size(kOutPitch), rows0, 0,
-// CHECK-NEXT:       env.Size(kOutCols));
+// CHECK-NEXT:   const hpmoe::Tile<bfloat16_t> write0 =
+// CHECK-NEXT:       hpmoe::Slice(reinterpret_cast<__gm__ bfloat16_t*>(args.out), env.Size(kOutPitch), rows0, 0,
+// CHECK-NEXT:                    env.Size(kOutCols));
 // CHECK-NEXT:   if (rows0.count != 0) {
 // CHECK-NEXT:     // rows: reads @h
-// CHECK-NEXT:     const hpmoe::Tile<bfloat16_t> read0 = hpmoe::Slice(env.Workspace<bfloat16_t>(kH),
-// CHECK-NEXT:         env.Size(kHPitch), hpmoe::Rows{0, env.Size(kHRows)}, 0, env.Size(kHCols));
+// CHECK-NEXT:     const hpmoe::Tile<bfloat16_t> read0 =
+// CHECK-NEXT:         hpmoe::Slice(env.Workspace<bfloat16_t>(kH), env.Size(kHPitch),
+// CHECK-NEXT:                      hpmoe::Rows{0, env.Size(kHRows)}, 0, env.Size(kHCols));
 // CHECK-NEXT:     hpmoe::CopyRows<bfloat16_t>(read0, write0);
 // CHECK-NEXT:   }
 // CHECK-NEXT: }

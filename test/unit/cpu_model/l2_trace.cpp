@@ -2,7 +2,7 @@
 #include <cinttypes>
 #include <cstdio>
 
-#include "l2.h"
+#include "clocks/l2.h"
 
 int main() {
   uint64_t bytes = 0, line = 0, span = 0;

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from hpmoe_ir.runtime.cpu_build import MODEL_DIR, find_compiler
+from hpmoe_ir.runtime.cpu_build import ENGINE_DIR, find_compiler
 
 
 class Touch(NamedTuple):
@@ -64,10 +64,15 @@ class LeastRecentlyUsed:
 @pytest.fixture(scope="module")
 def l2_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("l2") / "l2_trace"
-    engine = MODEL_DIR / "engine"
     source = Path(__file__).parent / "l2_trace.cpp"
     command = [find_compiler(), "-std=c++17", "-O1", "-fsanitize=address,undefined"]
-    command += [f"-I{engine}", str(source), str(engine / "l2.cpp"), "-o", str(target)]
+    command += [
+        f"-I{ENGINE_DIR}",
+        str(source),
+        str(ENGINE_DIR / "clocks" / "l2.cpp"),
+        "-o",
+        str(target),
+    ]
     subprocess.run(command, check=True)
     return target
 

@@ -23,8 +23,9 @@ from xdsl.passes import ModulePass
 from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.layer.config import LayerConfig
-from hpmoe_ir.lowering.ascendc import device_source
-from hpmoe_ir.lowering.host_project import project_files
+from hpmoe_ir.lowering.ascendc.source import device_source
+from hpmoe_ir.lowering.host.project import project_files
+from hpmoe_ir.lowering.plan.program import plan_program
 from hpmoe_ir.lowering.program import LoweredProgram, lowered_program
 from hpmoe_ir.lowering.task_table import task_table
 from hpmoe_ir.passes.lower_moe import LowerMoePass
@@ -45,7 +46,8 @@ def lowered(config: LayerConfig, *more: ModulePass) -> LoweredProgram:
 
 def files_of(program: LoweredProgram) -> dict[str, str | bytes]:
     """The project of a program."""
-    return project_files(program, device_source(program), task_table(program))
+    plan = plan_program(program)
+    return project_files(plan, device_source(plan), task_table(plan))
 
 
 def as_call(kernel: str) -> str:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from hpmoe_ir.lowering.ascendc import device_source
+from hpmoe_ir.lowering.ascendc.source import device_source
+from hpmoe_ir.lowering.plan.program import plan_program
 from hpmoe_ir.lowering.task_table import task_table
 from hpmoe_ir.runtime.cpu_build import INCLUDE_DIR
 
@@ -38,9 +39,9 @@ def test_layers_of_one_structure_share_all_but_numbers():
 
 def test_device_source_and_table_are_those_given():
     program = lowered(LAYER)
-    files = files_of(program)
-    assert files["device.cpp"] == device_source(program)
-    assert files["table.bin"] == task_table(program)
+    files, plan = files_of(program), plan_program(program)
+    assert files["device.cpp"] == device_source(plan)
+    assert files["table.bin"] == task_table(plan)
 
 
 def test_every_include_is_in_the_project():
@@ -94,7 +95,7 @@ def test_the_launch_fits_the_generated_kernel(host_build: HostBuild, tmp_path: P
     """`kernel.asc` against the real device source, with the CPU model's headers."""
     text = as_call((host_build.folder / "kernel.asc").read_text())
     source = tmp_path / "kernel.cpp"
-    (tmp_path / "device.cpp").write_text(device_source(host_build.program))
+    (tmp_path / "device.cpp").write_text(device_source(plan_program(host_build.program)))
 
     def errors(kernel: str) -> str:
         source.write_text(kernel)

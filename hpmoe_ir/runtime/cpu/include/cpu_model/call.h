@@ -1,6 +1,5 @@
-// What the API headers say to the engine: every API call is one function below, with the place it
-// was called from, its pipe (implied by the function) and the memory it touches. The engine
-// checks, may switch to another core, then does the work in one step.
+// Interface between the API headers and the engine: each API call is one method of `Api`, with the
+// kernel line that made it. The method implies the pipe; the arguments name the memory it touches.
 #ifndef CPU_MODEL_CALL_H_
 #define CPU_MODEL_CALL_H_
 
@@ -81,87 +80,103 @@ enum class BinaryOp : uint8_t { kAdd, kSub, kMul, kDiv, kMax, kMin };
 enum class UnaryOp : uint8_t { kExp, kLn, kAbs, kSqrt, kRelu };
 enum class ScalarOp : uint8_t { kAdd, kMul, kMax, kMin, kAxpy, kFill };
 
-// Tensors.
-void CheckLocal(const LocalRef& tensor, uint64_t bytes, Where where);
-uint64_t ReadLocal(const LocalRef& tensor, uint64_t offset, uint32_t bytes, Where where);
-void WriteLocal(const LocalRef& tensor, uint64_t offset, uint32_t bytes, uint64_t value,
-                Where where);
-uint64_t ReadGlobal(const GlobalRef& tensor, uint64_t offset, uint32_t bytes, Where where);
-void WriteGlobal(const GlobalRef& tensor, uint64_t offset, uint32_t bytes, uint64_t value,
-                 Where where);
-void CleanCache(const GlobalRef& tensor, bool whole_cache, Where where);
-
-// Data movement.
-void CopyIn(const char* api, const LocalRef& dst, const GlobalRef& src, const Blocks& blocks,
-            const Padding& padding, DType type, Where where);
-void CopyOut(const char* api, const GlobalRef& dst, const LocalRef& src, const Blocks& blocks,
-             DType type, Where where);
 struct NzShape {
   uint32_t matrices, rows, columns;
   uint64_t src_matrix_pitch, src_row_pitch;                    // bytes
   uint64_t dst_column_pitch, dst_row_pitch, dst_matrix_pitch;  // bytes
   uint32_t width;                                              // bytes of one element
 };
-void CopyInNz(const LocalRef& dst, const GlobalRef& src, const NzShape& shape, Where where);
-void FillL1(const LocalRef& dst, uint32_t count, uint32_t bytes, uint32_t pitch, uint64_t value,
-            uint32_t width, Where where);
-void SetAtomic(bool on, DType type, Where where);
-
-// Matrix unit.
 struct FractalShape {
   uint32_t first, repeat, src_pitch, dst_pitch;  // fractals
   bool transpose;
 };
-void LoadFractals(const LocalRef& dst, const LocalRef& src, const FractalShape& shape, DType type,
-                  Where where);
 struct MmadShape {
   uint32_t m, n, k;
   bool from_zero;
 };
-void Multiply(const LocalRef& dst, const LocalRef& a, const LocalRef& b, const MmadShape& shape,
-              DType type, Where where);
 struct FixpipeShape {
   uint32_t rows, columns, src_stride, dst_pitch;  // elements; src_stride in 16 elements
 };
-void StoreResult(const GlobalRef& dst, const LocalRef& src, const FixpipeShape& shape, DType type,
-                 Where where);
 
-// Vector unit.
-void Binary(BinaryOp op, const LocalRef& dst, const LocalRef& a, const LocalRef& b, DType type,
-            int64_t count, Where where);
-void Unary(UnaryOp op, const LocalRef& dst, const LocalRef& src, DType type, int64_t count,
-           Where where);
-// dst = src op scalar; kAxpy: dst += src * scalar; kFill: dst = scalar (src ignored).
-void Scalar(ScalarOp op, const LocalRef& dst, const LocalRef& src, double scalar, DType type,
-            int64_t count, Where where);
-void Convert(const LocalRef& dst, DType dst_type, const LocalRef& src, DType src_type,
-             AscendC::RoundMode mode, int64_t count, Where where);
+// One method for each API call. The mode of a run implements it: with values, or with clocks.
+class Api {
+ public:
+  virtual ~Api() = default;
 
-// Synchronisation.
-void SetFlag(AscendC::HardEvent event, int32_t id, Where where);
-void WaitFlag(AscendC::HardEvent event, int32_t id, Where where);
-void Barrier(pipe_t pipe, Where where);
-void MemoryBarrier(AscendC::MemDsbT kind, Where where);
-void CrossCoreSet(uint8_t mode, pipe_t pipe, uint16_t id, Where where);
-void CrossCoreWait(uint16_t id, Where where);
-void SyncAll(bool vector_only, Where where);
+  // Tensors.
+  virtual void CheckLocal(const LocalRef& tensor, uint64_t bytes, Where where) = 0;
+  virtual uint64_t ReadLocal(const LocalRef& tensor, uint64_t offset, uint32_t bytes,
+                             Where where) = 0;
+  virtual void WriteLocal(const LocalRef& tensor, uint64_t offset, uint32_t bytes, uint64_t value,
+                          Where where) = 0;
+  virtual uint64_t ReadGlobal(const GlobalRef& tensor, uint64_t offset, uint32_t bytes,
+                              Where where) = 0;
+  virtual void WriteGlobal(const GlobalRef& tensor, uint64_t offset, uint32_t bytes, uint64_t value,
+                           Where where) = 0;
+  virtual void CleanCache(const GlobalRef& tensor, bool whole_cache, Where where) = 0;
 
-// Core and rank.
+  // Data movement.
+  virtual void CopyIn(const char* api, const LocalRef& dst, const GlobalRef& src,
+                      const Blocks& blocks, const Padding& padding, DType type, Where where) = 0;
+  virtual void CopyOut(const char* api, const GlobalRef& dst, const LocalRef& src,
+                       const Blocks& blocks, DType type, Where where) = 0;
+  virtual void CopyInNz(const LocalRef& dst, const GlobalRef& src, const NzShape& shape,
+                        Where where) = 0;
+  virtual void FillL1(const LocalRef& dst, uint32_t count, uint32_t bytes, uint32_t pitch,
+                      uint64_t value, uint32_t width, Where where) = 0;
+  virtual void SetAtomic(bool on, DType type, Where where) = 0;
+
+  // Matrix unit.
+  virtual void LoadFractals(const LocalRef& dst, const LocalRef& src, const FractalShape& shape,
+                            DType type, Where where) = 0;
+  virtual void Multiply(const LocalRef& dst, const LocalRef& a, const LocalRef& b,
+                        const MmadShape& shape, DType type, Where where) = 0;
+  virtual void StoreResult(const GlobalRef& dst, const LocalRef& src, const FixpipeShape& shape,
+                           DType type, Where where) = 0;
+
+  // Vector unit.
+  virtual void Binary(BinaryOp op, const LocalRef& dst, const LocalRef& a, const LocalRef& b,
+                      DType type, int64_t count, Where where) = 0;
+  virtual void Unary(UnaryOp op, const LocalRef& dst, const LocalRef& src, DType type,
+                     int64_t count, Where where) = 0;
+  // dst = src op scalar; kAxpy: dst += src * scalar; kFill: dst = scalar (src ignored).
+  virtual void Scalar(ScalarOp op, const LocalRef& dst, const LocalRef& src, double scalar,
+                      DType type, int64_t count, Where where) = 0;
+  virtual void Convert(const LocalRef& dst, DType dst_type, const LocalRef& src, DType src_type,
+                       AscendC::RoundMode mode, int64_t count, Where where) = 0;
+
+  // Synchronisation.
+  virtual void SetFlag(AscendC::HardEvent event, int32_t id, Where where) = 0;
+  virtual void WaitFlag(AscendC::HardEvent event, int32_t id, Where where) = 0;
+  virtual void Barrier(pipe_t pipe, Where where) = 0;
+  virtual void MemoryBarrier(AscendC::MemDsbT kind, Where where) = 0;
+  virtual void CrossCoreSet(uint8_t mode, pipe_t pipe, uint16_t id, Where where) = 0;
+  virtual void CrossCoreWait(uint16_t id, Where where) = 0;
+  virtual void SyncAll(bool vector_only, Where where) = 0;
+
+  // Core.
+  virtual void InitCore(Where where) = 0;
+  virtual void Mark(uint32_t value) = 0;
+  virtual int64_t Cycle(Where where) = 0;
+  virtual void Trap(Where where) = 0;
+
+  // Symmetric memory.
+  virtual uint64_t PeerAddress(uint64_t addr, int rank, Where where) = 0;
+  virtual int32_t WaitSignal(uint64_t addr, int compare, int32_t value, Where where) = 0;
+  virtual void Signal(uint64_t addr, int32_t value, bool add, int rank, Where where) = 0;
+  virtual void Quiet(Where where) = 0;
+};
+extern Api* the_api;  // of the run
+inline Api& TheApi() { return *the_api; }
+
+// Place of the running core.
 bool IsAic();
 int64_t BlockIndex();
 int64_t BlockCount();
 int64_t SubBlockIndex();
 int64_t SubBlockCount();
-void InitCore(Where where);
-void Mark(uint32_t value);
-int64_t Cycle(Where where);
-void Trap(Where where);
 int Rank();
 int Ranks();
-uint64_t PeerAddress(uint64_t addr, int rank, Where where);
-int32_t WaitSignal(uint64_t addr, int compare, int32_t value, Where where);
-void Signal(uint64_t addr, int32_t value, bool add, int rank, Where where);
-void Quiet(Where where);
 
 // Ends the run with a report that the model does not do what was asked for.
 void Unsupported(const char* what, Where where);

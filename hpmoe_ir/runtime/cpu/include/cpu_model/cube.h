@@ -18,10 +18,10 @@ inline void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src,
   if (params.ifTranspose && sizeof(T) != 2) {
     cpu_model::Unsupported("LoadData with ifTranspose for a type that has not 16 bits", where);
   }
-  cpu_model::LoadFractals(dst.Ref(), src.Ref(),
-                          {params.startIndex, params.repeatTimes, params.srcStride,
-                           params.dstGap + 1u, params.ifTranspose},
-                          cpu_model::DTypeOf<T>::kValue, where);
+  cpu_model::TheApi().LoadFractals(dst.Ref(), src.Ref(),
+                                   {params.startIndex, params.repeatTimes, params.srcStride,
+                                    params.dstGap + 1u, params.ifTranspose},
+                                   cpu_model::DTypeOf<T>::kValue, where);
 }
 
 // dst (+)= fm * filter, accumulated in float in the order of k.
@@ -38,9 +38,9 @@ inline void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const Loca
     cpu_model::Unsupported("MmadParams: bias, offset, sparse, Winograd and alignment fields",
                            where);
   }
-  cpu_model::Multiply(dst.Ref(), fm.Ref(), filter.Ref(),
-                      {params.m, params.n, params.k, params.cmatrixInitVal},
-                      cpu_model::DTypeOf<U>::kValue, where);
+  cpu_model::TheApi().Multiply(dst.Ref(), fm.Ref(), filter.Ref(),
+                               {params.m, params.n, params.k, params.cmatrixInitVal},
+                               cpu_model::DTypeOf<U>::kValue, where);
 }
 
 // L0C to row-major global memory, rounded to the type of the destination.
@@ -63,9 +63,9 @@ inline void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src,
   if (params.reluEn || params.isChannelSplit || params.ndNum != 1) {
     cpu_model::Unsupported("FixpipeParamsV220: relu, channel split and several matrices", where);
   }
-  cpu_model::StoreResult(dst.Ref(), src.Ref(),
-                         {params.mSize, params.nSize, params.srcStride, params.dstStride},
-                         cpu_model::DTypeOf<T>::kValue, where);
+  cpu_model::TheApi().StoreResult(dst.Ref(), src.Ref(),
+                                  {params.mSize, params.nSize, params.srcStride, params.dstStride},
+                                  cpu_model::DTypeOf<T>::kValue, where);
 }
 
 }  // namespace AscendC

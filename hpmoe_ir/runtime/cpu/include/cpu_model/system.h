@@ -18,13 +18,13 @@ inline int64_t GetSubBlockIdx() { return cpu_model::SubBlockIndex(); }
 inline int64_t GetSubBlockNum() { return cpu_model::SubBlockCount(); }
 inline int64_t GetTaskRatio() { return cpu_model::SubBlockCount(); }
 inline int64_t GetSystemCycle(cpu_model::Where where = cpu_model::Where()) {
-  return cpu_model::Cycle(where);
+  return cpu_model::TheApi().Cycle(where);
 }
 inline void InitSocState(cpu_model::Where where = cpu_model::Where()) {
-  cpu_model::InitCore(where);
+  cpu_model::TheApi().InitCore(where);
 }
-inline void PrintTimeStamp(uint32_t descId) { cpu_model::Mark(descId); }
-inline void Trap(cpu_model::Where where = cpu_model::Where()) { cpu_model::Trap(where); }
+inline void PrintTimeStamp(uint32_t descId) { cpu_model::TheApi().Mark(descId); }
+inline void Trap(cpu_model::Where where = cpu_model::Where()) { cpu_model::TheApi().Trap(where); }
 
 }  // namespace AscendC
 

@@ -45,10 +45,11 @@ class GlobalTensor {
 
   T GetValue(const uint64_t offset, cpu_model::Where where = cpu_model::Where()) const {
     return cpu_model::FromBits<T>(
-        cpu_model::ReadGlobal(Ref(), offset * sizeof(T), sizeof(T), where));
+        cpu_model::TheApi().ReadGlobal(Ref(), offset * sizeof(T), sizeof(T), where));
   }
   void SetValue(const uint64_t offset, T value, cpu_model::Where where = cpu_model::Where()) {
-    cpu_model::WriteGlobal(Ref(), offset * sizeof(T), sizeof(T), cpu_model::ToBits(value), where);
+    cpu_model::TheApi().WriteGlobal(Ref(), offset * sizeof(T), sizeof(T), cpu_model::ToBits(value),
+                                    where);
   }
 
   GlobalTensor operator[](const uint64_t offset) const {
@@ -76,7 +77,7 @@ class LocalTensor {
               cpu_model::Where where = cpu_model::Where()) {
     const uint64_t bytes = static_cast<uint64_t>(tileSize) * sizeof(T);
     ref_ = {pos, addr, static_cast<uint32_t>(bytes)};
-    cpu_model::CheckLocal(ref_, bytes, where);
+    cpu_model::TheApi().CheckLocal(ref_, bytes, where);
   }
 
   uint64_t GetPhyAddr() const { return ref_.addr; }
@@ -86,13 +87,13 @@ class LocalTensor {
 
   T GetValue(const uint32_t index, cpu_model::Where where = cpu_model::Where()) const {
     return cpu_model::FromBits<T>(
-        cpu_model::ReadLocal(ref_, uint64_t{index} * sizeof(T), sizeof(T), where));
+        cpu_model::TheApi().ReadLocal(ref_, uint64_t{index} * sizeof(T), sizeof(T), where));
   }
   template <typename S>
   void SetValue(const uint32_t index, const S value,
                 cpu_model::Where where = cpu_model::Where()) const {
-    cpu_model::WriteLocal(ref_, uint64_t{index} * sizeof(T), sizeof(T),
-                          cpu_model::ToBits(static_cast<T>(value)), where);
+    cpu_model::TheApi().WriteLocal(ref_, uint64_t{index} * sizeof(T), sizeof(T),
+                                   cpu_model::ToBits(static_cast<T>(value)), where);
   }
 
   // An offset past the end gives an empty tensor: the access, not the offset, is the error.

@@ -35,8 +35,8 @@ namespace AscendC {
                    const LocalTensor<T>& src1, const int32_t& count,                        \
                    cpu_model::Where where = cpu_model::Where()) {                           \
     static_assert(cpu_model::TYPES<T>, #NAME ": the vector unit has no such element type"); \
-    cpu_model::Binary(cpu_model::BinaryOp::OP, dst.Ref(), src0.Ref(), src1.Ref(),           \
-                      cpu_model::DTypeOf<T>::kValue, count, where);                         \
+    cpu_model::TheApi().Binary(cpu_model::BinaryOp::OP, dst.Ref(), src0.Ref(), src1.Ref(),  \
+                               cpu_model::DTypeOf<T>::kValue, count, where);                \
   }
 CPU_MODEL_BINARY(Add, kAdd, kIsVector)
 CPU_MODEL_BINARY(Sub, kSub, kIsVector)
@@ -46,13 +46,13 @@ CPU_MODEL_BINARY(Max, kMax, kIsVector)
 CPU_MODEL_BINARY(Min, kMin, kIsVector)
 #undef CPU_MODEL_BINARY
 
-#define CPU_MODEL_UNARY(NAME, OP)                                                                 \
-  template <typename T>                                                                           \
-  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t& count,    \
-                   cpu_model::Where where = cpu_model::Where()) {                                 \
-    static_assert(cpu_model::kIsFloating<T>, #NAME ": float or half");                            \
-    cpu_model::Unary(cpu_model::UnaryOp::OP, dst.Ref(), src.Ref(), cpu_model::DTypeOf<T>::kValue, \
-                     count, where);                                                               \
+#define CPU_MODEL_UNARY(NAME, OP)                                                              \
+  template <typename T>                                                                        \
+  inline void NAME(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t& count, \
+                   cpu_model::Where where = cpu_model::Where()) {                              \
+    static_assert(cpu_model::kIsFloating<T>, #NAME ": float or half");                         \
+    cpu_model::TheApi().Unary(cpu_model::UnaryOp::OP, dst.Ref(), src.Ref(),                    \
+                              cpu_model::DTypeOf<T>::kValue, count, where);                    \
   }
 CPU_MODEL_UNARY(Exp, kExp)
 CPU_MODEL_UNARY(Ln, kLn)
@@ -66,9 +66,9 @@ CPU_MODEL_UNARY(Sqrt, kSqrt)
                    const int32_t& count, cpu_model::Where where = cpu_model::Where()) {         \
     static_assert(isSetMask, #NAME ": a mask set by the caller is not modelled");               \
     static_assert(cpu_model::kIsVector<T>, #NAME ": the vector unit has no such element type"); \
-    cpu_model::Scalar(cpu_model::ScalarOp::OP, dst.Ref(), src.Ref(),                            \
-                      cpu_model::ToDouble(scalarValue), cpu_model::DTypeOf<T>::kValue, count,   \
-                      where);                                                                   \
+    cpu_model::TheApi().Scalar(cpu_model::ScalarOp::OP, dst.Ref(), src.Ref(),                   \
+                               cpu_model::ToDouble(scalarValue), cpu_model::DTypeOf<T>::kValue, \
+                               count, where);                                                   \
   }
 CPU_MODEL_SCALAR(Adds, kAdd)
 CPU_MODEL_SCALAR(Muls, kMul)
@@ -82,23 +82,25 @@ inline void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& 
                  const int32_t& count, cpu_model::Where where = cpu_model::Where()) {
   static_assert(std::is_same<T, U>::value && cpu_model::kIsFloating<T>,
                 "Axpy is modelled for float to float and half to half");
-  cpu_model::Scalar(cpu_model::ScalarOp::kAxpy, dst.Ref(), src.Ref(),
-                    cpu_model::ToDouble(scalarValue), cpu_model::DTypeOf<T>::kValue, count, where);
+  cpu_model::TheApi().Scalar(cpu_model::ScalarOp::kAxpy, dst.Ref(), src.Ref(),
+                             cpu_model::ToDouble(scalarValue), cpu_model::DTypeOf<T>::kValue, count,
+                             where);
 }
 
 template <typename T>
 inline void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, const int32_t& count,
                       cpu_model::Where where = cpu_model::Where()) {
   static_assert(sizeof(T) == 2 || sizeof(T) == 4, "Duplicate: 16 and 32 bit types");
-  cpu_model::Scalar(cpu_model::ScalarOp::kFill, dst.Ref(), dst.Ref(),
-                    cpu_model::ToDouble(scalarValue), cpu_model::DTypeOf<T>::kValue, count, where);
+  cpu_model::TheApi().Scalar(cpu_model::ScalarOp::kFill, dst.Ref(), dst.Ref(),
+                             cpu_model::ToDouble(scalarValue), cpu_model::DTypeOf<T>::kValue, count,
+                             where);
 }
 
 template <typename T, typename U>
 inline void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode,
                  const uint32_t count, cpu_model::Where where = cpu_model::Where()) {
-  cpu_model::Convert(dst.Ref(), cpu_model::DTypeOf<T>::kValue, src.Ref(),
-                     cpu_model::DTypeOf<U>::kValue, roundMode, count, where);
+  cpu_model::TheApi().Convert(dst.Ref(), cpu_model::DTypeOf<T>::kValue, src.Ref(),
+                              cpu_model::DTypeOf<U>::kValue, roundMode, count, where);
 }
 
 }  // namespace AscendC

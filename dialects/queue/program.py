@@ -1,0 +1,146 @@
+"""Programs of the `queue` dialect, and what is in them by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import I64, IntegerAttr, StringAttr, SymbolNameConstraint, i64
+from xdsl.ir import Block, Operation, Region
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    traits_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import NoTerminator, SymbolOpInterface, SymbolTable
+from xdsl.utils.exceptions import VerifyException
+
+from hpmoe_ir.dialects.queue.event import EventOp
+from hpmoe_ir.dialects.queue.order import OrderOp
+from hpmoe_ir.dialects.queue.verify import verify_queues_cover
+from hpmoe_ir.dialects.tile import buffers_of, families_of
+from hpmoe_ir.dialects.tile.verify import verify_program
+from hpmoe_ir.machines.machine import MachineError, load_machine
+
+WAIT_OPTIONS = ("budget", "poll_aic", "poll_aiv")
+"""Properties of a program that say how its tasks wait."""
+
+
+@irdl_op_definition
+class ProgramOp(IRDLOperation):
+    """One rank's program with its queues and events.
+
+    ```
+    queue.program @layer ranks 2 machine "ascend-a3" {
+      ...
+    }
+    ```
+
+    Waits that give up and polls that pause are given in ticks of the chip's system counter, after
+    the offset of the counters:
+
+    ```
+    queue.program @layer ranks 2 machine "ascend-a3" counters at 4096 budget 50000000 poll_aic 2500
+        poll_aiv 7500 {
+      ...
+    }
+    ```
+    """
+
+    name = "queue.program"
+
+    MOST_TICKS: ClassVar = 2**31 - 1
+    """Most ticks of a wait or a pause: 43 s at 50 MHz."""
+
+    sym_name = prop_def(SymbolNameConstraint())
+    ranks = prop_def(IntegerAttr[I64])
+    machine = prop_def(StringAttr)
+    """Name of the machine description that the queues are made for."""
+    counters = opt_prop_def(IntegerAttr[I64])
+    """Byte offset of the events' counters in the window memory, set by `allocate-events`."""
+    budget = opt_prop_def(IntegerAttr[I64])
+    """Ticks after which a wait gives up, says what it waited for, and stops the kernel. Without it,
+    waits have no end."""
+    poll_aic = opt_prop_def(IntegerAttr[I64])
+    """Ticks between two looks of an AIC at a counter. Without it, it looks at once again."""
+    poll_aiv = opt_prop_def(IntegerAttr[I64])
+    """The same of an AIV."""
+    body = region_def("single_block")
+
+    traits = traits_def(NoTerminator(), SymbolOpInterface(), SymbolTable())
+
+    def ticks(self, name: str) -> int:
+        """`budget`, `poll_aic` or `poll_aiv`; 0 where there is none."""
+        value = self.properties.get(name)
+        assert value is None or isinstance(value, IntegerAttr)
+        return 0 if value is None else value.value.data
+
+    def __init__(self, name: str, ranks: int, machine: str, ops: Sequence[Operation] = ()) -> None:
+        super().__init__(
+            properties={
+                "sym_name": StringAttr(name),
+                "ranks": IntegerAttr(ranks, i64),
+                "machine": StringAttr(machine),
+            },
+            regions=[Region(Block(ops))],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ProgramOp:
+        name = parser.parse_symbol_name().data
+        parser.parse_keyword("ranks")
+        ranks = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        parser.parse_keyword("machine")
+        op = cls(name, ranks, parser.parse_str_literal())
+        if parser.parse_optional_keyword("counters"):
+            parser.parse_keyword("at")
+            op.counters = IntegerAttr(parser.parse_integer(), i64)
+        for option in WAIT_OPTIONS:
+            if parser.parse_optional_keyword(option):
+                op.properties[option] = IntegerAttr(parser.parse_integer(), i64)
+        body = parser.parse_region()
+        if body.blocks:
+            op.body.detach_block(0)
+            op.body.add_block(body.detach_block(0))
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name)
+        printer.print_string(f' ranks {self.ranks.value.data} machine "{self.machine.data}" ')
+        if self.counters is not None:
+            printer.print_string(f"counters at {self.counters.value.data} ")
+        for option in WAIT_OPTIONS:
+            if option in self.properties:
+                printer.print_string(f"{option} {self.ticks(option)} ")
+        printer.print_region(self.body)
+
+    def verify_(self) -> None:
+        try:
+            machine = load_machine(self.machine.data)
+        except MachineError as e:
+            raise VerifyException(str(e)) from e
+        for option in WAIT_OPTIONS:
+            if option in self.properties and not 1 <= self.ticks(option) <= self.MOST_TICKS:
+                raise VerifyException(
+                    f"{option}: expected 1 to {self.MOST_TICKS} ticks, found {self.ticks(option)}"
+                )
+        families = families_of(self)
+        verify_program(buffers_of(self), families, self.ranks.value.data)
+        orders = [op for op in self.body.block.ops if isinstance(op, OrderOp)]
+        verify_queues_cover(orders, families, machine)
+
+
+def events_of(program: Operation) -> dict[str, EventOp]:
+    """The families of events of a program by name, in order."""
+    return {op.sym_name.data: op for op in program.regions[0].block.ops if isinstance(op, EventOp)}
+
+
+def orders_of(program: Operation) -> dict[str, OrderOp]:
+    """The orders of a program by kind of core."""
+    return {op.core.data: op for op in program.regions[0].block.ops if isinstance(op, OrderOp)}

@@ -1,0 +1,1 @@
+"""Prints the plan of a queue program as Ascend C."""

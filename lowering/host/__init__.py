@@ -1,0 +1,1 @@
+"""The host side of a queue program, and the project that the CANN toolkit builds."""

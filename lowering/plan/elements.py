@@ -1,0 +1,46 @@
+"""Element types that tiles of generated code may have."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, i32
+from xdsl.ir import Attribute
+
+
+class ElementType(StrEnum):
+    """An element type by its name in the IR."""
+
+    BF16 = "bf16"
+    F16 = "f16"
+    F32 = "f32"
+    I32 = "i32"
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one element."""
+        return 2 if self in ACTIVATIONS else 4
+
+
+ACTIVATIONS = (ElementType.F16, ElementType.BF16)
+
+OPERAND_TYPES: dict[str, tuple[ElementType, ...]] = {
+    "i32": (ElementType.I32,),
+    "f32": (ElementType.F32,),
+    "activation": ACTIVATIONS,
+    "activation or f32": (*ACTIVATIONS, ElementType.F32),
+}
+"""Element types that a tile may have, by what a kernel says of its operand."""
+
+
+def element_type(type: Attribute) -> ElementType | None:
+    """Returns the element type of a buffer, None where no tile can have it."""
+    match type:
+        case BFloat16Type():
+            return ElementType.BF16
+        case Float16Type():
+            return ElementType.F16
+        case Float32Type():
+            return ElementType.F32
+        case _:
+            return ElementType.I32 if type == i32 else None

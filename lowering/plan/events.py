@@ -1,0 +1,44 @@
+"""Numbers of events' counters, as tasks wait for them and signal them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir.affine import AffineExpr
+
+from hpmoe_ir.lowering.plan.expressions import FlatIndex, IntExpr
+from hpmoe_ir.lowering.plan.scope import Scope
+from hpmoe_ir.lowering.plan.sizes import Size, camel
+
+
+@dataclass(frozen=True)
+class EventNumber:
+    """The counter of an event of a family of events."""
+
+    first: Size
+    """Number of the family's first counter."""
+    index: FlatIndex | None
+    """The event; None for the family's first."""
+    copy: Size | None
+    """Counters from one copy to the next, where launches alternate between two."""
+
+
+@dataclass(frozen=True)
+class Signal:
+    """Counts one on an event."""
+
+    event: EventNumber
+    peer: IntExpr | None
+    """The rank whose event it is, None for the rank that runs the task."""
+
+
+def plan_event(scope: Scope, event: str, index: Sequence[AffineExpr] | None) -> EventNumber:
+    """The number of event `index` of a family, of its first event where there is no index."""
+    op = scope.program.events[event]
+    name = camel(event)
+    assert op.line is not None
+    first = scope.table.size(name, op.line.value.data)
+    flat = scope.flat_index(index, op.extents, name) if index else None
+    copy = scope.table.size(f"{name}Events", op.event_count) if op.copy_count == 2 else None
+    return EventNumber(first, flat, copy)

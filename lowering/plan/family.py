@@ -1,0 +1,256 @@
+"""What the tasks of one family do: waits, row ranges, tiles, kernel call, signals, credits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from xdsl.ir.affine import AffineConstantExpr
+
+from hpmoe_ir.dialects.access import Access
+from hpmoe_ir.dialects.queue import SignalOp
+from hpmoe_ir.dialects.tile import TasksOp, buffer_route_type, buffer_type
+from hpmoe_ir.kernels.kernel import Kernel, TileOperand
+from hpmoe_ir.lowering.plan.access import AccessPlanner
+from hpmoe_ir.lowering.plan.elements import OPERAND_TYPES, ElementType, element_type
+from hpmoe_ir.lowering.plan.events import EventNumber, Signal, plan_event
+from hpmoe_ir.lowering.plan.expressions import IntExpr, PeerRank
+from hpmoe_ir.lowering.plan.scope import Scope
+from hpmoe_ir.lowering.plan.sizes import Offset, Size, SizeTable, camel
+from hpmoe_ir.lowering.plan.tiles import RowsDefinition, Tile
+from hpmoe_ir.lowering.program import LoweredProgram
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A coordinate of the grid; the first one needs no extent to be computed."""
+
+    name: str
+    extent: Size | None
+
+
+@dataclass(frozen=True)
+class RouteUse:
+    """The route whose row ranges the tasks use."""
+
+    offset: Offset
+    """Where it is in the workspace."""
+    experts: Size
+    """Experts of all ranks."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One tile that the kernel is given."""
+
+    name: str
+    """Of the kernel's parameter."""
+    access: str
+    """`read` or `write`."""
+    variable: str
+    """Of the tile in the task: `read0`."""
+    buffer: str
+    rows: tuple[RowsDefinition, ...]
+    """Row ranges that no operand before it has defined."""
+    tile: Tile
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """The call of a kernel's function."""
+
+    function: str
+    element: ElementType | None
+    """Template argument of templated kernels: the activation type."""
+    options: tuple[int, ...]
+    """Further template arguments."""
+    tiles: tuple[str, ...]
+    """Variables of the tiles, reads first."""
+    scalars: tuple[IntExpr, ...]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of a task, all of which runs or none.
+
+    In order: the tiles of `reads`, the call, the signals.
+    """
+
+    guard: tuple[str, ...]
+    """Row ranges that must all have rows, else the stage is left out."""
+    reads: tuple[Operand, ...] = ()
+    call: KernelCall | None = None
+    signals: tuple[Signal, ...] = ()
+
+
+@dataclass(frozen=True)
+class FamilyPlan:
+    """What each task of a family does, in order."""
+
+    name: str
+    function: str
+    """Name of the generated function."""
+    core: str
+    """Kind of core: `aic` or `aiv`."""
+    kernel: str
+    header: str
+    """Header of the kernel, as code includes it."""
+    include: Path | None
+    """Directory of the header where the kernel is another package's."""
+    dimensions: tuple[Dimension, ...]
+    """Of the grid; a task has the row-major number of its grid point."""
+    peer: IntExpr | None
+    """The rank that the tasks write to, where that is another one."""
+    waits: tuple[EventNumber, ...]
+    route: RouteUse | None
+    writes: tuple[Operand, ...]
+    """Tiles that are written. They say whether the task has rows, so they come first."""
+    stages: tuple[Stage, ...]
+    credits: tuple[str, ...]
+    """Functions of the credits that the task gives, called last."""
+
+
+def plan_family(
+    program: LoweredProgram, family: TasksOp, credits: Sequence[str], table: SizeTable
+) -> FamilyPlan:
+    """Plans a family of tasks, whose numbers are added to `table`.
+
+    `credits` are the functions of the credits that it gives. Raises LoweringError for a family that
+    generated code cannot run.
+    """
+    kernel = family.find_kernel()
+    scope = Scope(program, family, table)
+    planner = AccessPlanner(scope)
+    name = family.sym_name.data
+    dimensions = _dimensions(scope)
+    peer = family.target_peer
+    peer_rank = None if peer is None else scope.index(peer)
+    if peer is not None:
+        scope.known[peer] = PeerRank()
+    waits = tuple(
+        plan_event(scope, wait.event_name, wait.index_exprs)
+        for wait in program.waits
+        if wait.family_name == name
+    )
+    route = _route(scope)
+    writes = _operands(planner, family.write_accesses, kernel.writes, "write")
+    guard = planner.guard(family.write_accesses)
+    reads = _operands(planner, family.read_accesses, kernel.reads, "read")
+    call = _call(scope, kernel, [o.variable for o in (*reads, *writes)])
+    return FamilyPlan(
+        name=name,
+        function=camel(name),
+        core=family.core.data,
+        kernel=kernel.name,
+        header=kernel.header,
+        include=kernel.include,
+        dimensions=dimensions,
+        peer=peer_rank,
+        waits=waits,
+        route=route,
+        writes=writes,
+        stages=_stages(scope, Stage(guard, reads, call), program.signals_of_family(name)),
+        credits=tuple(credits),
+    )
+
+
+def _stages(scope: Scope, work: Stage, signals: Sequence[SignalOp]) -> tuple[Stage, ...]:
+    """The work of a task and its signals, of which those with a credit need rows.
+
+    Signals that every task sends come before those with a credit: others wait for them.
+    """
+    always = tuple(_signal(scope, s) for s in signals if s.credit is None)
+    credited = tuple(_signal(scope, s) for s in signals if s.credit is not None)
+    if not always:
+        return (replace(work, signals=credited),)
+    if not work.guard:
+        return (replace(work, signals=always),)
+    last = (Stage(work.guard, signals=credited),) if credited else ()
+    return (work, Stage((), signals=always), *last)
+
+
+def _dimensions(scope: Scope) -> tuple[Dimension, ...]:
+    """The grid's dimensions. Numbers are in the order of their use, which is from the last one."""
+    names, extents = scope.family.dim_names, scope.family.extents
+    found = [
+        Dimension(names[i], scope.table.size(f"{scope.prefix}{camel(names[i])}", extents[i]))
+        for i in reversed(range(1, len(names)))
+    ]
+    if names:
+        found.append(Dimension(names[0], None))
+    return tuple(reversed(found))
+
+
+def _route(scope: Scope) -> RouteUse | None:
+    if scope.family.route is None:
+        return None
+    return route_use(scope, scope.family.route.root_reference.data)
+
+
+def route_use(scope: Scope, route: str) -> RouteUse:
+    """How tasks find the route of a buffer."""
+    experts = buffer_route_type(scope.program.buffers[route]).experts.data
+    offset = scope.buffer_offset(route)
+    return RouteUse(offset, scope.table.size(f"{camel(route)}Experts", experts))
+
+
+def _operands(
+    planner: AccessPlanner,
+    accesses: tuple[Access, ...],
+    operands: tuple[TileOperand, ...],
+    access_kind: str,
+) -> tuple[Operand, ...]:
+    scope = planner.scope
+    planned: list[Operand] = []
+    for i, (access, operand) in enumerate(zip(accesses, operands, strict=True)):
+        known = len(planner.rows)
+        tile = planner.tile(access)
+        rows = tuple(planner.rows.values())[known:]
+        expected = OPERAND_TYPES[operand.element]
+        if tile.element not in expected:
+            raise scope.error(
+                f"operand {operand.name} of kernel '{scope.family.kernel.data}' has elements of "
+                f"{' or '.join(expected)}, found {tile.element}"
+            )
+        variable = f"{access_kind}{i}"
+        planned.append(Operand(operand.name, access_kind, variable, access.buffer, rows, tile))
+    return tuple(planned)
+
+
+def _call(scope: Scope, kernel: Kernel, tiles: Sequence[str]) -> KernelCall:
+    family = scope.family
+    options = family.int_options
+    element = _activation(scope, kernel) if kernel.templated else None
+    scalars = tuple(
+        scope.constant(s.data.value, f"Argument{i}")
+        if isinstance(s.data, AffineConstantExpr)
+        else scope.index(s.data)
+        for i, s in enumerate(family.scalars)
+    )
+    return KernelCall(
+        kernel.function, element, tuple(options[o] for o in kernel.options), tuple(tiles), scalars
+    )
+
+
+def _activation(scope: Scope, kernel: Kernel) -> ElementType:
+    """The one activation type of a kernel's tiles."""
+    family = scope.family
+    accesses = (*family.read_accesses, *family.write_accesses)
+    operands = (*kernel.reads, *kernel.writes)
+    found = {
+        element_type(buffer_type(scope.program.buffers[a.buffer]).element_type)
+        for a, o in zip(accesses, operands, strict=True)
+        if o.element == "activation"
+    }
+    names = sorted(str(e) for e in found)
+    element = found.pop() if len(found) == 1 else None
+    if element is None:
+        raise scope.error(f"expected one activation type, found {', '.join(names) or 'none'}")
+    return element
+
+
+def _signal(scope: Scope, signal: SignalOp) -> Signal:
+    event = plan_event(scope, signal.event_name, signal.index_exprs)
+    peer = None if signal.peer_expr is None else scope.index(signal.peer_expr)
+    return Signal(event, peer)

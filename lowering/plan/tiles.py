@@ -1,0 +1,148 @@
+"""Tiles and row ranges of a plan: where the operands of a kernel are, and how large they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from hpmoe_ir.dialects.access import RowSegment
+from hpmoe_ir.lowering.plan.elements import ElementType
+from hpmoe_ir.lowering.plan.expressions import IntExpr
+from hpmoe_ir.lowering.plan.sizes import Offset, Size
+
+
+@dataclass(frozen=True)
+class ChunkOf:
+    """Part `index` of `count` of a row range, cut at multiples of `align` rows."""
+
+    index: IntExpr
+    count: Size
+    align: Size
+
+
+@dataclass(frozen=True)
+class RowRange:
+    """Rows of a segment, or a chunk of them.
+
+    | segment   | operands                                                         |
+    | --------- | ---------------------------------------------------------------- |
+    | `TOKENS`  | part, number of parts                                            |
+    | `GROUPED` | source group, number of groups, local expert                     |
+    | `SENT`    | global expert                                                    |
+    | `DEST`    | experts of a rank, peer, local expert of the peer                |
+    | `RETURN`  | global expert, one of the rank's own; experts of a rank; peer    |
+    """
+
+    segment: RowSegment
+    operands: tuple[IntExpr, ...]
+    chunk: ChunkOf | None
+    needs_route: bool = False
+    """Whether tokens are none where the route is not valid, as on a rank over its capacity."""
+
+
+@dataclass(frozen=True)
+class RowsDefinition:
+    """A row range that is known once the route is built, with the name it has in the task."""
+
+    name: str
+    rows: RowRange
+
+
+@dataclass(frozen=True)
+class WholeExtent:
+    """A whole dimension."""
+
+    size: Size
+
+
+@dataclass(frozen=True)
+class BlockExtent:
+    """Block `index` of `size` elements of a dimension of `whole`; the last may be shorter."""
+
+    index: IntExpr
+    size: Size
+    whole: Size
+
+
+@dataclass(frozen=True)
+class RowsExtent:
+    """The rows of a `RowsDefinition`."""
+
+    rows: str
+
+
+Extent: TypeAlias = WholeExtent | BlockExtent | RowsExtent
+
+
+class PlannedSpace(StrEnum):
+    """Memory that the plan has given buffers a place in."""
+
+    WORKSPACE = "workspace"
+    WINDOW = "window"
+
+
+@dataclass(frozen=True)
+class ArgumentAddress:
+    """Start of a buffer of the caller."""
+
+    buffer: str
+
+
+@dataclass(frozen=True)
+class PlannedAddress:
+    """Start of a buffer in the workspace or the window memory."""
+
+    space: PlannedSpace
+    offset: Offset
+    copy: Size | None
+    """Elements from one copy to the next, where launches alternate between two."""
+    peer: IntExpr | None
+    """The rank whose memory it is, where that is not the one that runs the task."""
+
+
+Address: TypeAlias = ArgumentAddress | PlannedAddress
+
+
+@dataclass(frozen=True)
+class Step:
+    """An index of an outer dimension, and the elements from one index to the next."""
+
+    index: IntExpr
+    elements: Size
+
+
+@dataclass(frozen=True)
+class WordsShape:
+    """All 32-bit words of a buffer that is no tensor, such as a route."""
+
+    words: Size
+
+
+@dataclass(frozen=True)
+class VectorShape:
+    """Elements of one dimension."""
+
+    columns: Extent
+
+
+@dataclass(frozen=True)
+class MatrixShape:
+    """Rows and columns; rows are `pitch` elements apart."""
+
+    pitch: Size
+    rows: Extent
+    columns: Extent
+
+
+Shape: TypeAlias = WordsShape | VectorShape | MatrixShape
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The part of a buffer that a kernel is given as one operand."""
+
+    element: ElementType
+    address: Address
+    steps: tuple[Step, ...]
+    shape: Shape
