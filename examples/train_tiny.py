@@ -27,14 +27,14 @@ from hpmoe_ir.driver.compiler import Compiled, compile_module
 from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.dtypes import Dtype, Float32Array, RawArray, to_bits
 from hpmoe_ir.frontends.build_layer import layer_module
-from hpmoe_ir.layer.config import LayerConfig
-from hpmoe_ir.layer.routing import RankRouting
-from hpmoe_ir.layer.values import LayerValues
-from hpmoe_ir.mindspore_process import (
+from hpmoe_ir.frontends.mindspore_process import (
     MINDSPORE_MISSING,
     mindspore_environment,
     mindspore_installed,
 )
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.layer.routing import RankRouting
+from hpmoe_ir.layer.values import LayerValues
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.lower_moe import LowerMoePass
 from hpmoe_ir.run.directions import OUTPUT, backward_values, forward_values

@@ -19,13 +19,13 @@ from typing import Any, Self
 import numpy as np
 
 from hpmoe_ir.dtypes import Float32Array, Float64Array
-from hpmoe_ir.layer.config import LayerConfig
-from hpmoe_ir.layer.values import LayerValues, all_tokens
-from hpmoe_ir.mindspore_process import (
+from hpmoe_ir.frontends.mindspore_process import (
     MINDSPORE_MISSING,
     mindspore_environment,
     mindspore_installed,
 )
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.layer.values import LayerValues, all_tokens
 
 SERVER = Path(__file__).with_name("oracle_server.py")
 

@@ -7,7 +7,7 @@ import os
 from functools import partial
 
 from hpmoe_ir.diagnostics import InputError
-from hpmoe_ir.levels import RUN_LEVELS
+from hpmoe_ir.passes.analysis.level import RUN_LEVELS
 from hpmoe_ir.schedule.named import AUTO_SCHEDULE
 from hpmoe_ir.tools.layer_options import (
     add_pipeline_option,

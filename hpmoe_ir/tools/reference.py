@@ -10,8 +10,8 @@ from typing_extensions import TypeVar
 
 from hpmoe_ir.diagnostics import InputError, one_line
 from hpmoe_ir.dtypes import Float32Array
+from hpmoe_ir.frontends.mindspore_process import MINDSPORE_MISSING, mindspore_installed
 from hpmoe_ir.layer.values import LayerValues
-from hpmoe_ir.mindspore_process import MINDSPORE_MISSING, mindspore_installed
 from hpmoe_ir.run.oracle import Oracle, OracleError
 
 T = TypeVar("T")

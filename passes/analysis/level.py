@@ -7,7 +7,13 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from hpmoe_ir.diagnostics import refuse
-from hpmoe_ir.levels import LEVELS
+
+LEVELS = ("moe", "comm", "tile", "queue")
+"""A module is at the lowest level whose dialect it has an operation of; the compute operations of
+`moe` stay until the tile level."""
+
+RUN_LEVELS = (*LEVELS, "code")
+"""Levels that can be run: the generated code is the last."""
 
 MADE_BY = {
     "moe": "a front end",

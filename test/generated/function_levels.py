@@ -19,7 +19,7 @@ from generated.textbook import (
 from hpmoe_ir.dialects.moe import tensor_type
 from hpmoe_ir.driver.compiler import Compiled
 from hpmoe_ir.interpreter.values import Array
-from hpmoe_ir.levels import RUN_LEVELS
+from hpmoe_ir.passes.analysis.level import RUN_LEVELS
 from hpmoe_ir.run.execution import build_program
 from hpmoe_ir.run.levels import run_level
 from hpmoe_ir.run.tolerance import SPREAD

@@ -25,7 +25,7 @@ from generated.textbook import (
 )
 from hpmoe_ir.dialects.moe import tensor_type
 from hpmoe_ir.interpreter.values import Array, rounded
-from hpmoe_ir.levels import RUN_LEVELS
+from hpmoe_ir.passes.analysis.level import RUN_LEVELS
 from hpmoe_ir.passes.gradient.backward_function import ACCUMULATOR, BACKWARD, GRADIENT
 
 

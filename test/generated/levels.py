@@ -26,7 +26,7 @@ from generated.textbook import (
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.driver.compiler import Compiled, compile_module, module_text
 from hpmoe_ir.driver.source import make_context, parse_module
-from hpmoe_ir.levels import RUN_LEVELS
+from hpmoe_ir.passes.analysis.level import RUN_LEVELS
 from hpmoe_ir.passes.gradient.backward_function import BACKWARD
 from hpmoe_ir.run.levels import CapacityError
 

@@ -24,7 +24,7 @@ from hpmoe_ir.interpreter.values import Array
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import parse_routing
 from hpmoe_ir.layer.values import LayerValues, make_values
-from hpmoe_ir.levels import RUN_LEVELS
+from hpmoe_ir.passes.analysis.level import RUN_LEVELS
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.lower_moe import LowerMoePass
 from hpmoe_ir.run.directions import backward_values, forward_values

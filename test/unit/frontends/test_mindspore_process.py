@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from hpmoe_ir.frontends.mindir import mindir_format
+from hpmoe_ir.frontends.mindspore_process import mindspore_environment, mindspore_installed
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import parse_routing
 from hpmoe_ir.layer.values import make_values
-from hpmoe_ir.mindspore_process import mindspore_environment, mindspore_installed
 from hpmoe_ir.run.oracle import Oracle, OracleError
 from hpmoe_ir.tools.hpmoe import main
 
