@@ -1,4 +1,4 @@
-"""Sections on what `auto` gains over the published schedule, and on the matrix tasks of both."""
+"""Sections on the speedup of `auto` over `published`, and on the matrix tasks of both."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hpmoe_ir.schedule.named import AUTO_SCHEDULE
 
 
 def gain(options: Options) -> Section:
-    """`auto` over `published`: as it is, and with what is not its order set equal."""
+    """`auto` against `published`: unchanged, and with equal options except for the order."""
     changes = (SetWaitsPass.name, "vector_cores")
     rows = [
         case
@@ -80,7 +80,7 @@ PRODUCT_ROWS = (1024, 128)
 
 
 def products(options: Options) -> Section:
-    """The matrix tasks of `auto` and `published`, each alone."""
+    """The matrix tasks of `auto` and `published`, each timed alone."""
     ranks = options.ranks[0]
     rows = [
         Case(options.preset, ranks, schedule, direction, tokens=_tokens(options, count))
@@ -114,6 +114,6 @@ def products(options: Options) -> Section:
 
 
 def _tokens(options: Options, rows: int) -> int:
-    """Tokens of a rank with which an expert has so many rows."""
+    """Returns the number of tokens of a rank for which an expert has `rows` rows."""
     layer = preset_layer(options.preset, ranks=options.ranks[0])
     return rows * layer.experts // (layer.top_k * layer.ranks)

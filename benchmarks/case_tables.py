@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from timed_cases import Case, Result
 
 Table = Callable[[Callable[[Case], Result]], Iterator[str]]
-"""Makes the lines of a table, given where results are found."""
+"""Returns the lines of a table, given a function that finds results."""
 
 
 def table_lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -19,7 +19,7 @@ def table_lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[
 
 
 def ratio(result: Result, serial: Result) -> str:
-    """How many times faster than `serial`, or why it is not known."""
+    """Returns the speedup over `serial`, or the reason why there is none."""
     if result.refused or serial.refused:
         return "-"
     return f"{serial.time_us / result.time_us:.3f}"
@@ -28,7 +28,7 @@ def ratio(result: Result, serial: Result) -> str:
 def compared(
     cases: Sequence[Case], heads: Sequence[str], names: Callable[[Case], list[str]]
 ) -> tuple[list[Case], Table]:
-    """The runs with their serial ones, and a table that has a row for each."""
+    """Returns the runs with their serial counterparts, and a table with a row for each."""
 
     def table(of: Callable[[Case], Result]) -> Iterator[str]:
         rows: list[list[str]] = []

@@ -18,7 +18,7 @@ BOTH_CORES = "both vector cores"
 
 
 def calibration(options: Options) -> Section:
-    """The serial run's shares, and `published` with and without what makes it slow."""
+    """The shares of the serial run, and `published` with and without its slow options."""
     polls, one = SetWaitsPass.name, "vector_cores"
     variants: dict[str, tuple[str, ...]] = {
         "": (),
@@ -144,7 +144,7 @@ def models(options: Options) -> Section:
 
 
 def sensitivity(options: Options) -> Section:
-    """What `published` and the best schedule gain when a number of the machine is another."""
+    """Speedup of `published` and of the best schedule when a number of the machine changes."""
     base = Case(options.preset, options.ranks[0], "serial")
     names = list(dict.fromkeys(("published", options.best)))
     numbers = {k: n for k, n in options.machine.numbers.items() if n.uncertain and k not in SIZES}
@@ -196,7 +196,7 @@ def sensitivity(options: Options) -> Section:
 
 
 def cost(options: Options) -> Section:
-    """What the simulations themselves take."""
+    """Time of the simulations themselves."""
     ranks = options.ranks[-1]
     found = [Case(options.preset, ranks, options.best, all_ranks=every) for every in (False, True)]
 

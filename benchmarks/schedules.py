@@ -36,7 +36,7 @@ BAR = 20
 
 
 def timed(runs: Runs, sections: Sequence[Section]) -> None:
-    """Times what is not known yet, those of one program after each other."""
+    """Times the cases without a stored result, grouped by program."""
     cases = dict.fromkeys(case for section in sections for case in section.cases)
     programs = list(dict.fromkeys(case.program for case in cases))
     todo = sorted(

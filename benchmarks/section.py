@@ -1,4 +1,4 @@
-"""What the sections of the comparison have in common: what was asked for, and cases of several."""
+"""Common parts of the sections of the comparison: the request, and cases of several sections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from timed_cases import Case
 from hpmoe_ir.machines.machine import Machine
 
 NEITHER = "both changes"
-"""Of `published`: no pauses between polls, tasks on both vector cores of each pair."""
+"""Changes of `published`: no pauses between polls, tasks on both vector cores of each pair."""
 
 CANN_LIKE = "matmul_kernels"
 """The option by which `published` and `serial` run CANN-like matrix kernels."""
@@ -19,7 +19,7 @@ CANN_LIKE = "matmul_kernels"
 
 @dataclass(frozen=True)
 class Options:
-    """What the command was asked for."""
+    """The request of the command line."""
 
     preset: str
     models: Sequence[str]
@@ -33,11 +33,11 @@ class Options:
 
 @dataclass(frozen=True)
 class Section:
-    """Runs and the table that is made of them."""
+    """A section: its runs, and the table of their results."""
 
     title: str
     text: str
-    """What was run, and what the columns mean."""
+    """Description of the runs and of the columns."""
     cases: Sequence[Case]
     table: Table
 
@@ -56,7 +56,7 @@ def skewed_cases(options: Options, direction: str, schedule: str) -> list[Case]:
 
 
 LINKS = (100, 167, 196)
-"""GB/s each way: below what communication kernels get, what was measured, what is on paper."""
+"""Link bandwidths in GB/s each way: below that of communication kernels, measured, nominal."""
 
 
 def link_rates(rate: int) -> tuple[tuple[str, float], ...]:

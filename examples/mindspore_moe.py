@@ -27,7 +27,7 @@ from mindspore.ops.auto_generate import GroupedMatmul
 
 
 def normal(shape: tuple[int, ...], scale: float, dtype, name: str) -> Parameter:
-    """A weight with the same random values wherever it has the same name."""
+    """Returns a weight whose random values depend on its name and shape only."""
     seed = np.frombuffer(name.encode().ljust(8)[:8], np.uint32)
     values = np.random.default_rng(seed).standard_normal(shape, np.float32) * np.float32(scale)
     return Parameter(Tensor(values, dtype), name=name)
@@ -55,13 +55,13 @@ class MoeFfn(nn.Cell):
         self.set_inputs(Tensor(shape=(tokens, hidden), dtype=dtype))
 
     def route(self, x):
-        """Ids of each token's experts and their weights, which sum to 1."""
+        """Returns the ids of each token's experts and their weights, which sum to 1."""
         logits = ops.matmul(x.astype(ms.float32), self.router.T)
         weights, ids = ops.topk(ops.softmax(logits, -1), self.top_k)
         return ids, weights / weights.sum(-1, keepdims=True)
 
     def expert_ffn(self, rows, expert):
-        """Rows, sorted by expert, through the expert that each belongs to."""
+        """Applies to each row, sorted by expert, the expert that it belongs to."""
         out = ops.zeros_like(rows)
         for e in range(self.experts):
             gate, up = ops.split(ops.matmul(rows, self.w13[e]), self.width, -1)
@@ -81,14 +81,14 @@ class MoeFfn(nn.Cell):
 
 
 class GroupedMoeFfn(MoeFfn):
-    """The same with the NPU's grouped matmul and SwiGLU operators."""
+    """`MoeFfn` with the NPU's grouped matmul and SwiGLU operators."""
 
     def __init__(self, **sizes):
         super().__init__(**sizes)
         self.grouped_matmul = GroupedMatmul(split_item=3, group_type=0)
 
     def multiply(self, rows, weights, ends):
-        """Rows of group i, ends[i - 1] to ends[i], times weights[i]."""
+        """Multiplies rows ends[i - 1] to ends[i] by weights[i]."""
         return self.grouped_matmul([rows], [weights], None, None, None, None, None, ends)[0]
 
     def expert_ffn(self, rows, expert):
@@ -98,7 +98,7 @@ class GroupedMoeFfn(MoeFfn):
 
 
 class ParallelMoeFfn(GroupedMoeFfn):
-    """The same with the experts spread over the ranks, for the tokens of one rank."""
+    """`GroupedMoeFfn` with the experts distributed over the ranks, for the tokens of one rank."""
 
     def __init__(self, **sizes):
         self.ranks = int(os.environ.get("RANK_SIZE", "1"))
@@ -116,7 +116,7 @@ class ParallelMoeFfn(GroupedMoeFfn):
         send, receive = counts.sum(1), arriving.sum(1)
         received = self.exchange_rows(rows.reshape(-1), send, receive).reshape(-1, self.hidden)
         ids = self.exchange_ids(expert, send, receive)
-        # Rows arrive by rank, then expert; the experts want them by expert, then rank.
+        # Rows arrive sorted by rank, then expert; the grouped matmul needs expert, then rank.
         order = ops.sort(ids)[1]
         ends = ops.cumsum(arriving.sum(0), 0).astype(ms.int64)
         y = self.multiply(ops.gather(received, order, 0), self.w13, ends)

@@ -52,24 +52,24 @@ Weights: TypeAlias = dict[str, Float32Array]
 
 STEPS = 50
 RATE = 1.0
-"""Learning rate. At three times this, a few tokens with other experts are enough for the loss to be
-another one by up to 31% within 50 steps, with either element type."""
+"""Learning rate. At three times this rate, a few tokens routed to other experts change the loss by
+up to 31% within 50 steps, with either element type."""
 
 ROUNDING: dict[Dtype, float] = {"bf16": 2.0**-7, "f16": 2.0**-10}
-"""What rounding alone may change the loss by, relative to it: two unit roundoffs."""
+"""Relative difference of the losses that rounding alone may cause: two unit roundoffs."""
 
 LARGEST = 0.03
-"""No step may be farther off than this, whatever tokens go elsewhere."""
+"""Largest relative difference of the losses of a step, however many tokens change experts."""
 
 ELSEWHERE = 1 / 8
-"""Largest part of the tokens that may have other experts than in MindSpore."""
+"""Largest share of the tokens that may have other experts than in MindSpore."""
 
 REFERENCE = Path(__file__).with_name("train_tiny_mindspore.py")
 
 
 @dataclass(frozen=True)
 class Task:
-    """What both sides are given: data and targets [n, H] of all ranks' tokens, first weights."""
+    """Inputs of both sides: data and targets [n, H] of all ranks' tokens, initial weights."""
 
     config: LayerConfig
     data: Float32Array
@@ -80,14 +80,14 @@ class Task:
 
 @dataclass(frozen=True)
 class Training:
-    """Loss of each step before its update, and the experts of each token then."""
+    """Loss of each step before its update, and the experts of each token in that step."""
 
     losses: list[float]
     routings: list[Ids]
 
 
 def make_task(dtype: Dtype, seed: int = 0) -> Task:
-    """A fixed regression task, and weights to begin with."""
+    """Returns a fixed regression task and initial weights."""
     config = LayerConfig(
         "tiny", hidden=32, width=32, experts=8, top_k=2, ranks=2, tokens=64, dtype=dtype
     )
@@ -127,13 +127,13 @@ class GeneratedExperts:
         self.gradients = gradients
 
     def forward(self, values: LayerValues) -> list[list[Float32Array]]:
-        """The output and the saved values of each rank."""
+        """Runs the forward direction; returns output and saved values of each rank."""
         return self._run(self.layer, forward_arguments(self.layer, values))
 
     def backward(
         self, values: LayerValues, results: list[list[Float32Array]]
     ) -> list[dict[str, Float32Array]]:
-        """dx, dgate, dw13 and dw2 of each rank, from what the forward direction returned."""
+        """Runs the backward direction on results of the forward one; returns gradients by rank."""
         given = backward_arguments(self.gradients, self.layer, values, results)
         found = self._run(self.gradients, given)
         return [layer_gradients(self.gradients, self.layer, rank) for rank in found]
@@ -146,7 +146,7 @@ class GeneratedExperts:
 
 
 def route(x: Float32Array, router: Float32Array, top_k: int) -> RankRouting:
-    """The top experts by softmax, and their probabilities made to sum to 1."""
+    """Returns the top experts by softmax, and their probabilities scaled to a sum of 1."""
     logits = x @ router.T
     probabilities = np.exp(logits - logits.max(axis=1, keepdims=True))
     ids = np.argsort(-probabilities, axis=1, kind="stable")[:, :top_k]
@@ -155,7 +155,7 @@ def route(x: Float32Array, router: Float32Array, top_k: int) -> RankRouting:
 
 
 def route_gradient(routing: RankRouting, dgate: Float32Array, experts: int) -> Float32Array:
-    """Gradient of the logits [n, E].
+    """Returns the gradient of the logits [n, E].
 
     The weights of the chosen experts are the softmax of their own logits: what the others have
     cancels when the sum is made 1.
@@ -174,8 +174,8 @@ def train_generated(task: Task, steps: int) -> Training:
     weights = dict(task.weights)
     losses: list[float] = []
     routings: list[Ids] = []
-    # Gradients of a mean are small, and f16 has no small numbers: the kernels compute gradients of
-    # the loss times half the number of elements.
+    # Gradients of a mean may be below the range of f16, so the kernels compute gradients of the
+    # loss times half the number of elements.
     scale = np.float32(task.target.size / 2)
 
     def parts(array: Float32Array) -> tuple[RawArray, ...]:
@@ -234,7 +234,7 @@ def train_mindspore(task: Task, steps: int) -> Training:
 
 
 def tolerances(dtype: Dtype, ours: Training, theirs: Training) -> list[float]:
-    """How far the losses of each step may be apart, relative to MindSpore's.
+    """Returns the allowed difference of the losses of each step, relative to MindSpore's.
 
     Rounding, and for tokens whose experts were not the same at some step up to here, as many at
     once as there were: a token's loss is then another one, which moves the mean of n tokens by
@@ -249,7 +249,7 @@ def tolerances(dtype: Dtype, ours: Training, theirs: Training) -> list[float]:
 
 
 def main() -> None:
-    """Trains both and compares; ends with status 1 where a step is too far off."""
+    """Trains both and compares the losses; exits with status 1 if a step differs too much."""
     parser = argparse.ArgumentParser(description="Trains a tiny layer through generated code.")
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--dtype", choices=("bf16", "f16"), default="bf16")

@@ -1,4 +1,4 @@
-"""The model of `train_tiny.py` in plain MindSpore, trained in float32: what it is compared with.
+"""The model of `train_tiny.py` in plain MindSpore, trained in float32, as the reference.
 
     python train_tiny_mindspore.py START.npz RESULT.npz
 
@@ -21,7 +21,7 @@ from mindspore import Tensor, ops
 
 
 def route(x: Tensor, router: Tensor, top_k: int) -> tuple[Tensor, Tensor]:
-    """Experts [n, K] of each token, and their softmax weights, which sum to 1."""
+    """Returns the experts [n, K] of each token, and their softmax weights, which sum to 1."""
     probabilities = ops.softmax(ops.matmul(x, router.T), -1)
     # `sort` is stable, `topk` is not: where experts are equal, the first one wins.
     ordered, ids = ops.sort(-probabilities, -1)
@@ -30,7 +30,7 @@ def route(x: Tensor, router: Tensor, top_k: int) -> tuple[Tensor, Tensor]:
 
 
 def experts(x: Tensor, ids: Tensor, gates: Tensor, w13: Tensor, w2: Tensor) -> Tensor:
-    """The weighted sum of each token's experts, as a loop over all experts."""
+    """Returns the weighted sum of each token's experts, by a loop over all experts."""
     width = w2.shape[1]
     out = ops.zeros_like(x)
     for expert in range(w13.shape[0]):
@@ -42,7 +42,7 @@ def experts(x: Tensor, ids: Tensor, gates: Tensor, w13: Tensor, w2: Tensor) -> T
 
 
 def train(start: dict[str, np.ndarray]) -> tuple[list[float], list[np.ndarray]]:
-    """Losses and routings of each step."""
+    """Trains; returns the losses and routings of each step."""
     data, target = Tensor(start["data"]), Tensor(start["target"])
     names = ("projection", "router", "w13", "w2")
     weights = tuple(Tensor(start[name]) for name in names)
@@ -67,7 +67,7 @@ def train(start: dict[str, np.ndarray]) -> tuple[list[float], list[np.ndarray]]:
 
 
 def main() -> None:
-    """Trains as the file named first says."""
+    """Reads the setup from the file of the first argument, trains, and writes the result."""
     ms.set_device("CPU")
     ms.runtime.launch_blocking()
     with np.load(sys.argv[1]) as file:

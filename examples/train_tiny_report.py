@@ -15,7 +15,7 @@ LEFT, RIGHT, TOP, BOTTOM = 64, 16, 40, 48
 
 
 def changed(a: Ids, b: Ids) -> int:
-    """Tokens that go to other experts in `b` than in `a`."""
+    """Returns the number of tokens that have other experts in `b` than in `a`."""
     return int((np.sort(a, axis=1) != np.sort(b, axis=1)).any(axis=1).sum())
 
 
@@ -26,7 +26,7 @@ def table(
     their_routings: Sequence[Ids],
     allowed: Sequence[float],
 ) -> str:
-    """A line for each step.
+    """Returns a table with a line for each step.
 
     `apart` is the difference relative to MindSpore's loss, `allowed` the tolerance for it. `moved`
     counts the tokens that have other experts than at step 0, `other` those that have other experts
@@ -47,7 +47,7 @@ def table(
 
 
 def picture(ours: Sequence[float], theirs: Sequence[float], dtype: str) -> str:
-    """Both curves as SVG: MindSpore's as a line, the generated code's as dots on it."""
+    """Returns both curves as SVG: MindSpore's as a line, the generated code's as dots."""
     top = math.ceil(10 * max(*ours, *theirs)) / 10
     last = max(1, len(ours) - 1)
 

@@ -6,7 +6,7 @@ Each names the C++ constant that it repeats; `test/unit/test_kernel_constants.py
 from __future__ import annotations
 
 FRACTAL = 16
-"""Rows and columns of a fractal, the unit of the cube; `kFractal` of hpmoe/local.h."""
+"""Rows and columns of a fractal, the unit of the cube; `kFractal` of hpmoe/machine.h."""
 
 CUBE_MACS = FRACTAL**3
 """Multiply-accumulates of 16-bit operands that a matrix core does in a cycle."""
@@ -21,7 +21,7 @@ BUFFERS = 2
 """L0A, L0B and L1 hold two of each thing: one is loaded while the other is used."""
 
 UB_BYTES = 183 * 1024
-"""Bytes of UB that a kernel may use; `kUbBytes` of hpmoe/local.h."""
+"""Bytes of UB that a kernel may use; `kUbBytes` of hpmoe/machine.h."""
 
 MAX_STEPS = 16
 """Most steps of the inner dimension in a chunk in L1; `kMaxSteps` of hpmoe/matmul_block.h."""

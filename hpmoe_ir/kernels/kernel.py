@@ -93,7 +93,7 @@ class Cost:
 class LocalUse:
     """What a task of a kernel needs of its core: bytes of each local memory, flags between pipes.
 
-    The device headers have the same numbers as constants (`hpmoe/local.h`).
+    The device headers have the same numbers as constants (`hpmoe/machine.h`).
     """
 
     l0a: int = 0

@@ -27,7 +27,7 @@ from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.output import write_file
 from hpmoe_ir.runtime.cpu_build import KernelEntry, build, cache_dir
 from hpmoe_ir.runtime.cpu_model import Counters, EventCounter, MemoryModel, RankLaunch, execute
-from hpmoe_ir.runtime.device_fault import MOST_WAITING, DeviceFault, MemoryRange, Waiting
+from hpmoe_ir.runtime.device_fault import MAX_WAITING, DeviceFault, MemoryRange, Waiting
 from hpmoe_ir.runtime.task_records import Records
 
 Raw: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -114,7 +114,7 @@ def run_program(
             kernel_entry(program),
             runs,
             {"table": table, "workspace": program.workspace_bytes, "windows": image},
-            blocks=program.orders[CoreKind.AIC].core_count,
+            aics=program.orders[CoreKind.AIC].core_count,
             machine=program.machine,
             seed=seed,
             late=late,
@@ -246,8 +246,8 @@ def name_tasks(program: LoweredProgram, fault: DeviceFault) -> DeviceFault:
         marker=fault.marker,
         location=fault.location,
         waiting=[
-            *(_name_waiting(program, waiting) for waiting in fault.waiting[:MOST_WAITING]),
-            *fault.waiting[MOST_WAITING:],
+            *(_name_waiting(program, waiting) for waiting in fault.waiting[:MAX_WAITING]),
+            *fault.waiting[MAX_WAITING:],
         ],
         other=fault.other,
         memory=fault.memory,
@@ -259,7 +259,7 @@ def _name_waiting(program: LoweredProgram, waiting: Waiting) -> Waiting:
     if waiting.marker is None:
         return waiting
     named = replace(waiting, task=task_name(program, waiting.marker))
-    event = _event_at(program, waiting.region, waiting.offset)
+    event = _event_at(program, waiting.allocation, waiting.offset)
     if event is None:
         return named
     name, index, threshold = event
@@ -275,10 +275,11 @@ def _buffer_at(program: LoweredProgram, memory: MemoryRange) -> str | None:
 
     Buffers that share the bytes at different times are all named; a counter is named by its event.
     """
-    event = _event_at(program, memory.region, memory.begin)
+    event = _event_at(program, memory.allocation, memory.begin)
     if event is not None:
         return f"the counter of event {event[1]} of @{event[0]}"
-    space = {"workspace": MemorySpace.WORKSPACE, "windows": MemorySpace.WINDOW}.get(memory.region)
+    spaces = {"workspace": MemorySpace.WORKSPACE, "windows": MemorySpace.WINDOW}
+    space = spaces.get(memory.allocation)
     found: list[str] = []
     for buffer in program.in_space(space) if space is not None else ():
         assert buffer.offset is not None
@@ -291,8 +292,8 @@ def _buffer_at(program: LoweredProgram, memory: MemoryRange) -> str | None:
     return " or ".join(found) or None
 
 
-def _event_at(program: LoweredProgram, region: str, offset: int) -> tuple[str, int, int] | None:
-    if region != "windows" or offset < program.counters:
+def _event_at(program: LoweredProgram, allocation: str, offset: int) -> tuple[str, int, int] | None:
+    if allocation != "windows" or offset < program.counters:
         return None
     line = (offset - program.counters) // program.machine.counter_line
     for name, event in program.events.items():

@@ -1,1 +1,1 @@
-"""What the generated code runs on: device headers, host side, CPU model."""
+"""Run-time support of generated code: device headers, host side, CPU model."""

@@ -16,30 +16,30 @@ from pathlib import Path
 
 MODEL_DIR = Path(__file__).parent / "cpu"
 INCLUDE_DIR = MODEL_DIR / "include"
-"""Where `kernel_operator.h` and `shmem.h` are."""
+"""Directory of `kernel_operator.h` and `shmem.h`."""
 ENGINE_DIR = MODEL_DIR / "engine"
-"""Sources of the engine, a folder for each layer; includes name the folder."""
+"""Sources of the engine, a folder for each layer; its includes are relative to this directory."""
 
-# No fused multiply-add anywhere: a result must not depend on the machine it was computed on.
+# No fused multiply-add: results must not depend on the host CPU.
 COMMON_FLAGS = ("-std=c++17", "-ffp-contract=off", "-fno-strict-aliasing", "-g0")
 ENGINE_FLAGS = (*COMMON_FLAGS, "-O3", "-Wall", "-Wextra")
 KERNEL_FLAGS = (*COMMON_FLAGS, "-O1")
 QUICK_FLAGS = (*COMMON_FLAGS, "-O0")
-# A finding ends the run.
+# A sanitizer report ends the run.
 SANITIZER_FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 class CompilerMissing(RuntimeError):
-    """There is no g++ on the PATH."""
+    """Raised if there is no g++ on the PATH."""
 
 
 class CompileError(RuntimeError):
-    """The kernel source does not compile against the CPU model's headers."""
+    """Raised if the kernel source does not compile against the headers of the CPU model."""
 
 
 @dataclass(frozen=True)
 class KernelEntry:
-    """The kernel function: its name, its pointer arguments and then its uint32_t arguments."""
+    """The signature of a kernel function: its name, pointer arguments, then uint32_t arguments."""
 
     name: str
     pointers: tuple[str, ...]
@@ -47,7 +47,7 @@ class KernelEntry:
 
 
 def cache_dir() -> Path:
-    """Where built files are kept: $HPMOE_CACHE, or `hpmoe_ir` in the user's cache directory."""
+    """Returns the directory of built files: $HPMOE_CACHE, or `hpmoe_ir` in the user's cache."""
     if path := os.environ.get("HPMOE_CACHE"):
         return Path(path)
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -55,7 +55,7 @@ def cache_dir() -> Path:
 
 
 def find_compiler() -> str:
-    """The path of g++. Raises CompilerMissing."""
+    """Returns the path of g++. Raises CompilerMissing."""
     if (path := shutil.which("g++")) is None:
         raise CompilerMissing("the CPU model needs g++ (C++17), and there is none on the PATH")
     return path
@@ -77,7 +77,7 @@ def _digest(parts: Iterable[str | bytes]) -> str:
 
 
 def _contents(directory: Path, patterns: Sequence[str]) -> list[str | bytes]:
-    """Relative names and bytes of the files below `directory` that match, in a fixed order."""
+    """Returns names, relative to `directory`, and bytes of matching files, in sorted order."""
     files = sorted({path for pattern in patterns for path in directory.rglob(pattern)})
     parts: list[str | bytes] = []
     for path in files:
@@ -94,9 +94,9 @@ def _run(command: Sequence[str], what: str) -> None:
 
 
 def build_engine(sanitize: bool = False) -> list[Path]:
-    """Objects of the engine, compiled where the cache does not have them.
+    """Returns the object files of the engine; compiles them unless they are in the cache.
 
-    Raises CompilerMissing.
+    Raises CompilerMissing, CompileError.
     """
     compiler = find_compiler()
     flags = (*ENGINE_FLAGS, "-O1", *SANITIZER_FLAGS) if sanitize else ENGINE_FLAGS
@@ -125,18 +125,21 @@ def build_engine(sanitize: bool = False) -> list[Path]:
 
 
 def _publish(scratch: Path, target: Path) -> None:
-    """Moves a finished directory into place; another process may have been first."""
+    """Moves a finished directory into place, unless another process has done so first."""
     try:
         scratch.rename(target)
     except OSError:
         if not target.is_dir():
             raise
     else:
-        scratch.mkdir()  # what the caller's context manager expects to remove
+        scratch.mkdir()  # the caller's context manager removes it
 
 
 def start_up_source(source: Path, entry: KernelEntry) -> str:
-    """C++ that includes the kernel and describes its entry to the engine."""
+    """Returns C++ that includes the kernel and defines its `Entry` for the engine.
+
+    Raises ValueError where a name is not an identifier.
+    """
     for name in (entry.name, *entry.pointers, *entry.scalars):
         if re.fullmatch(r"[A-Za-z_]\w*", name) is None:
             raise ValueError(f"kernel entry: expected an identifier, found {name!r}")
@@ -174,15 +177,16 @@ def build(
     quick: bool = False,
     sanitize: bool = False,
 ) -> Path:
-    """The executable that runs the kernel `entry` of `source` in the CPU model.
+    """Builds the executable that runs the kernel `entry` of `source` in the CPU model.
 
-    `include`: directories of the headers that the source needs, besides Ascend C and the symmetric
-    memory. The result is kept in `build_dir` (by default the cache) under the content of everything
-    that went into it; paths do not matter. `quick`: the kernel is not optimised, which takes less
-    than half the time, for what runs once; the results are the same. `sanitize`: with the address
-    and the undefined-behaviour sanitizer in kernel and engine; a finding ends the run as a `crash`
-    with its text.
-    Raises CompilerMissing, CompileError with the compiler's first messages.
+    include: directories of the headers that the source needs, besides Ascend C and the symmetric
+    memory. build_dir: directory of the result, by default the cache; the file's name has a digest
+    of all contents that went into it, and of no paths. quick: compiles the kernel without
+    optimisation, in less than half the time, for kernels that run once; results are the same.
+    sanitize: compiles kernel and engine with the address and the undefined-behaviour sanitizer,
+    whose report ends a run as a `crash`.
+    Raises CompilerMissing, CompileError with the compiler's first messages, ValueError where a name
+    of the entry is not an identifier.
     """
     compiler = find_compiler()
     source = source.resolve()
@@ -204,7 +208,7 @@ def build(
         main.write_text(start_up)
         out = Path(scratch) / "kernel"
         directories = [INCLUDE_DIR, source.parent, *(path.resolve() for path in include)]
-        # Locations in reports name files relative to the directory they were found in.
+        # Locations in reports name files relative to their include directory.
         flags = [f"-I{path}" for path in directories]
         flags += [f"-fmacro-prefix-map={path}/=" for path in directories]
         _run(

@@ -1,4 +1,4 @@
-"""Running device code on the CPU model: jobs in, output arrays or a DeviceFault out."""
+"""Runs device code on the CPU model; returns output arrays or raises a DeviceFault."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from hpmoe_ir.runtime.device_fault import DeviceFault, read_fault
 from hpmoe_ir.runtime.task_records import TASK, Records, read_records
 
 PATTERN = b"\xbd\x7f\xbd\x7f"
-"""What never-written memory holds: NaN as f32, f16 and bf16, 2143125437 as i32."""
+"""The content of memory before its first write: NaN as f32, f16 and bf16, 2143125437 as i32."""
 
 MIXED_RESERVE = 256
-"""Bytes at the end of L1 and UB that a mixed kernel does not have."""
+"""Bytes at the end of L1 and UB that a mixed kernel can't use."""
 
 FAULT_STATUS = 10
+"""Exit status of the executable after a fault, which it has written to `fault.json`."""
 
 MemoryModel = Literal["strong", "weak"]
 MEMORY_MODELS: tuple[MemoryModel, ...] = ("strong", "weak")
-"""When a write to global memory is visible: at once, or late and out of order until a barrier."""
+"""Visibility of writes to global memory: at once, or delayed and out of order until a barrier."""
 
 Bytes = npt.NDArray[np.uint8]
 T = TypeVar("T")
@@ -40,9 +41,9 @@ Persistent = int | bytes | Sequence[bytes]
 class RankLaunch:
     """One launch on one rank.
 
-    arrays: the bytes of an input, or the size in bytes of an output, by argument name.
+    arrays: the content of an input, or the size in bytes of an output, by argument name.
     scalars: values of the kernel's uint32_t arguments.
-    in_out: inputs that the kernel also writes; what is in them at the end is an output too.
+    in_out: inputs that the kernel also writes; their content at the end is an output too.
     """
 
     arrays: dict[str, npt.NDArray[Any] | int]
@@ -52,11 +53,11 @@ class RankLaunch:
 
 @dataclass(frozen=True)
 class EventCounter:
-    """The counter of one event: an int32 at byte `offset` of its memory, alone in its line.
+    """The counter of one event: an int32 at byte `offset` of its memory, alone in its cache line.
 
-    Each launch adds `threshold`, with two `copies` each launch n for which n mod 2 is `copy`. The
-    other words of the line are scratch. `unwaited`: ranks on which no task waits for it, so that
-    signals of a launch may still come in the next.
+    Each launch adds `threshold`; with two `copies`, each launch n for which n mod 2 is `copy`. The
+    other words of the line are scratch. `unwaited`: ranks on which no task waits for the event, so
+    that signals of a launch may still arrive in the next one.
     """
 
     event: str
@@ -70,11 +71,12 @@ class EventCounter:
 
 @dataclass(frozen=True)
 class Counters:
-    """The event counters of a program, in symmetric memory that is 0 there before the first launch.
+    """The event counters of a program, in symmetric memory; they are 0 before the first launch.
 
-    launch: the scalar argument that has the number of the launch, from 1. events: by event number.
-    given_up: byte offset of a 64-byte line for each core, AIC then AIV, in which a core that traps
-    says what it waited for: launch, event number, value seen, target; 0 in the beginning.
+    memory: name of that memory. launch: the scalar argument that is the number of the launch, from
+    1. events: by event number. given_up: byte offset of one cache line for each core, AIC then AIV,
+    in which a core that gives up a wait records it: launch, event number, value seen, target, slot;
+    0 before the first launch.
     """
 
     memory: str
@@ -84,7 +86,7 @@ class Counters:
 
 
 class Job:
-    """The text and the data of a job while it is put together."""
+    """Builder of a job: the lines of its text, its input data and the size of its results."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -93,10 +95,11 @@ class Job:
         self.result_bytes = 0
 
     def line(self, *words: object) -> None:
+        """Appends a line of words."""
         self.lines.append(" ".join(map(str, words)))
 
     def add_data(self, data: bytes) -> int:
-        """Offset of `data` in the job's data."""
+        """Appends `data` to the job's data; returns its byte offset there."""
         offset = self.data_bytes
         padded = -len(data) % 64
         self.data += [data, bytes(padded)]
@@ -104,7 +107,7 @@ class Job:
         return offset
 
     def add_result(self, size: int) -> int:
-        """Offset of `size` bytes in the job's results."""
+        """Reserves `size` bytes of the job's results; returns their byte offset."""
         offset = self.result_bytes
         self.result_bytes += size + -size % 64
         return offset
@@ -124,6 +127,7 @@ def _size(name: str, value: Persistent, ranks: int) -> int:
 
 
 def write_machine(job: Job, machine: Machine, event_ids: int | None) -> None:
+    """Adds the sizes of local memories and the number of event ids, by default the machine's."""
     job.line("event_ids", machine.event_ids if event_ids is None else event_ids)
     job.line("space", "L0A", machine.l0a_bytes)
     job.line("space", "L0B", machine.l0b_bytes)
@@ -141,6 +145,7 @@ def _write_counters(job: Job, counters: Counters) -> None:
 
 
 def check_launch(entry: KernelEntry, launch: RankLaunch, persistent: Mapping[str, object]) -> None:
+    """Raises ValueError unless a launch has exactly the arguments of the entry."""
     given = set(launch.arrays) | set(persistent)
     if missing := [name for name in entry.pointers if name not in given]:
         raise ValueError(f"kernel '{entry.name}': no memory for argument '{missing[0]}'")
@@ -160,7 +165,7 @@ def execute(
     persistent: Mapping[str, Persistent] | None = None,
     symmetric: tuple[str, ...] = ("windows",),
     *,
-    blocks: int,
+    aics: int,
     machine: Machine,
     seed: int = 0,
     late: Sequence[int] = (),
@@ -175,31 +180,35 @@ def execute(
 ) -> list[list[dict[str, Bytes]]]:
     """Runs `launches[launch][rank]` and returns the outputs in the same order, as bytes.
 
-    Each rank's launches follow each other; ranks are independent of each other.
-    persistent: memory that every rank has for the whole run. A size is uninitialised memory, and
-    is so again before each launch unless symmetric; contents (for all ranks, or a list with one for
-    each) are read-only unless symmetric. read_back: names of it that are wanted with the outputs.
-    blocks: AIC workers; twice as many AIV workers. seed: the order in which cores take turns.
-    late: ranks whose cores take turns only while no core of another rank can go on.
-    steps: API calls, seconds: time, after which the run ends with a fault. checks: the detectors of
-    order (kinds pipe, race, drain, line and stale, and those of uninitialised global memory).
-    counters: event counters to watch. memory: when writes to global memory become visible.
-    trace: a list to which the records of all tasks are added, by rank and core, in their order.
-    Raises DeviceFault; ValueError where names and sizes do not fit the entry.
+    The launches of a rank run one after the other; ranks run concurrently.
+    persistent: memory that every rank keeps for the whole run. A size in bytes allocates
+    uninitialised memory, which is uninitialised again before each launch unless symmetric;
+    contents, one for all ranks or one for each, are read-only unless symmetric. symmetric: names of
+    the persistent memory that other ranks can access. read_back: names of persistent memory whose
+    content is returned with the outputs.
+    aics: AIC workers of a rank; it has twice as many AIV workers. seed: of the order in which cores
+    take turns. late: ranks whose cores take turns only while no core of another rank can proceed.
+    steps, seconds: limits of the API calls and of the time of the run, which end it with a fault.
+    event_ids: flag ids of a pair of pipes, by default the machine's. checks: enables the detectors
+    of order (kinds pipe, race, drain, line and stale) and of uninitialised global memory.
+    counters: event counters to check. memory: when writes to global memory become visible.
+    trace: a list to which the records of all tasks are appended, by rank and core, in their order.
+    Raises DeviceFault; ValueError where names or sizes do not fit the entry; InputError where the
+    files of the run can't be written.
     """
     persistent = persistent or {}
     if not launches or not launches[0]:
-        raise ValueError("nothing to launch")
+        raise ValueError("launches: expected at least one launch of one rank, found none")
     ranks = len(launches[0])
     if any(len(launch) != ranks for launch in launches):
-        raise ValueError("every launch needs an entry for every rank")
+        raise ValueError(f"launches: expected {ranks} ranks in each launch")
     if wrong := [rank for rank in late if not 0 <= rank < ranks]:
         raise ValueError(f"late: expected ranks 0 to {ranks - 1}, found {wrong[0]}")
-    if not 1 <= blocks <= machine.aic_cores:
-        raise ValueError(f"blocks: expected 1 to {machine.aic_cores}, found {blocks}")
+    if not 1 <= aics <= machine.aic_cores:
+        raise ValueError(f"aics: expected 1 to {machine.aic_cores}, found {aics}")
 
     job = Job()
-    for key, value in (("seed", seed), ("ranks", ranks), ("aics", blocks)):
+    for key, value in (("seed", seed), ("ranks", ranks), ("aics", aics)):
         job.line(key, value)
     for rank in late:
         job.line("late", rank)
@@ -258,14 +267,15 @@ def _read_results(directory: Path) -> tuple[Bytes, Records]:
 
 
 def run_job(executable: Path, job: Job, seconds: int, read: Callable[[Path], T]) -> T:
-    """What `read` finds in the job's directory after the run.
+    """Runs a job in a temporary directory and returns what `read` returns for that directory.
 
-    Raises DeviceFault, InputError where the job's files can't be written.
+    seconds: limit of the run's time; the process is killed a minute later. Raises DeviceFault;
+    InputError where the job's files can't be written.
     """
     try:
         return _run_job(executable, job, seconds, read)
     except OSError as e:
-        # Not of the kernel but of the machine that runs the model: a full disk, no memory.
+        # A failure of the host, such as a full disk, not of the kernel.
         raise InputError(f"can't run the CPU model: {e.strerror}", str(e.filename or "")) from e
 
 

@@ -1,4 +1,4 @@
-"""Timed runs of the CPU model: one launch in, a record of each task and totals out."""
+"""Timed runs of the CPU model: records of the tasks of one launch, and totals of each rank."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ TOTALS = np.dtype(
         *((f"aiv_{name}", "<f8") for name in PIPES),
     ]
 )
-"""Of one rank: when its last core ended, bytes moved by resource, ns by pipe over all cores."""
+"""Totals of one rank: end of its last core in ns, bytes moved by resource, and the busy time of
+each pipe in ns, summed over all cores of a kind."""
 
 
 @dataclass(frozen=True)
 class CounterLines:
-    """Where event counters are: `count` of them, `pitch` bytes apart, from byte `first` of the
+    """The place of event counters: `count` of them, `pitch` bytes apart, from byte `first` of the
     symmetric memory `memory`."""
 
     memory: str
@@ -40,11 +41,11 @@ class CounterLines:
 
 @dataclass(frozen=True)
 class Mirror:
-    """Only rank 0 runs; the others are taken to do the same at the same time.
+    """A simulation of rank 0 alone, with the assumption that peers do the same at the same time.
 
-    counters: for the signal `n` that a task with `slot` sends to a peer, by (slot, n), the number
-    of the counter of rank 0 that a peer signals then. fills: content of rank 0's memory that peers
-    would have written, as name, byte offset and bytes.
+    ranks: number of ranks. counters: by (slot, n), the number of the counter of rank 0 that a peer
+    signals when the task with `slot` of rank 0 sends its n-th signal to a peer. fills: content of
+    rank 0's memory that peers would have written, as name, byte offset and bytes.
     """
 
     ranks: int
@@ -54,9 +55,9 @@ class Mirror:
 
 @dataclass(frozen=True)
 class StageList:
-    """Operators that the host launches one after the other.
+    """Operators that the host launches one after the other, instead of one persistent kernel.
 
-    stage: for each family number, the stage it belongs to; it must not fall along a queue.
+    stage: the stage of each family, by family number; stages must not decrease along a queue.
     communicates: for each stage, whether all ranks end it together.
     """
 
@@ -71,24 +72,26 @@ def execute_timed(
     persistent: Mapping[str, int | bytes] | None = None,
     symmetric: tuple[str, ...] = ("windows",),
     *,
-    blocks: int,
+    aics: int,
     machine: Machine,
     counters: CounterLines | None = None,
     stages: StageList | None = None,
     mirror: Mirror | None = None,
     seconds: int = 600,
 ) -> tuple[Records, Records]:
-    """Runs `launch[rank]`; returns records of type `TASK`, by rank, core and time, and of type
-    `TOTALS`, by rank.
+    """Runs `launch[rank]` with clocks; returns records of type `TASK`, by rank, core and time, and
+    of type `TOTALS`, by rank.
 
-    The arguments are those of `execute`, except that only integers need a content: everything else
-    is given by its size in bytes, and is neither stored nor computed. Memory without content is 0.
-    With `mirror` there is one rank to launch. Raises DeviceFault.
+    The arguments are those of `execute`, except that only integer memory needs a content: other
+    memory is given by its size in bytes, and is neither stored nor computed. Memory without content
+    reads as 0. counters: event counters, for records of waits. stages: times a run of operators
+    instead of one kernel. mirror: `launch` then has one rank. Raises DeviceFault, ValueError and
+    InputError as `execute` does.
     """
     persistent = persistent or {}
     job = Job()
     ranks = len(launch) if mirror is None else mirror.ranks
-    for key, value in (("seed", 0), ("ranks", ranks), ("aics", blocks)):
+    for key, value in (("seed", 0), ("ranks", ranks), ("aics", aics)):
         job.line(key, value)
     job.line("steps", 2**62)
     job.line("seconds", seconds)

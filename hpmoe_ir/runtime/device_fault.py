@@ -1,4 +1,4 @@
-"""What the CPU model reports where device code does what the chip does not do, or never ends."""
+"""Faults that the CPU model reports: errors of device code, and runs that do not end."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-MOST_WAITING = 8
-"""Waiting cores that a report lists."""
+MAX_WAITING = 8
+"""Number of waiting cores that a report lists; more would hide the fault itself."""
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """A core that could not go on.
+    """A core that waits and can't proceed.
 
-    `offset` is in bytes from the start of `region`, or the id of a cross-core flag; `value` is
-    what the core saw last, `memory` what is there now: they differ where the core kept reading
-    its data cache.
+    `offset` is in bytes from the start of `allocation`, or the id of a cross-core flag; `value` is
+    the value that the core read last, `memory` the current one: they differ where the core kept
+    reading its data cache.
     """
 
     rank: int
     core: str
     marker: int | None
-    region: str
+    allocation: str
     offset: int
     value: int
     memory: int
     reason: str
     location: str
     task: str = ""
-    """Its task by name, where the program is known."""
+    """Name and grid point of its task, where the program is known."""
     event: str = ""
-    """The event that it waits for and who signals it, where the program is known."""
+    """The event that it waits for and the tasks that signal it, where the program is known."""
 
     def __str__(self) -> str:
         who = f"rank {self.rank} {self.core}"
         who = f"{self.task} on {who}" if self.task else f"{who}{_at(self.marker)}"
         seen = f", memory holds {self.memory}" if self.memory != self.value else ""
-        what = f"{self.region} + {self.offset}, saw {self.value}{seen}"
+        what = f"{self.allocation} + {self.offset}, saw {self.value}{seen}"
         match self.reason:
             case _ if self.event:
                 seen = f"; saw {self.value}" if seen else ""
@@ -55,7 +55,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Party:
-    """The other call of two that are not ordered: who made it, and the kernel's file and line."""
+    """The earlier of two unordered calls: its core, and file and line in the kernel."""
 
     rank: int
     core: str
@@ -66,23 +66,24 @@ class Party:
 
 @dataclass(frozen=True)
 class MemoryRange:
-    """Bytes `begin` to `end` of a region of global memory of a rank, or of a local memory (L1, L0A,
-    L0B, L0C, UB) of a core of it."""
+    """Bytes `begin` to `end` of an allocation in global memory of a rank, or of a local memory (L1,
+    L0A, L0B, L0C, UB) of one of its cores."""
 
-    region: str
+    allocation: str
     rank: int
     begin: int
     end: int
 
 
 class DeviceFault(RuntimeError):
-    """The kernel did something that the chip does not do, or never ended.
+    """Raised if a kernel violates a rule of the chip, races, or does not end.
 
     kind: address, alignment, capacity, overlap, range, event-id, flag, core-kind, state, cache,
     counter, uninitialised, stale, pipe, race, drain, line, unsupported, trap, wait, deadlock,
     livelock, timeout or crash.
     marker: the core's last PrintTimeStamp value. location: file and line of the kernel's call.
-    other, memory: where two calls are not ordered, the earlier one and the bytes that both touch.
+    waiting: the cores that wait, in a deadlock or livelock. other, memory: for two unordered calls,
+    the earlier one and the bytes that both access.
     """
 
     def __init__(
@@ -111,11 +112,11 @@ class DeviceFault(RuntimeError):
 
     @property
     def waits(self) -> bool:
-        """Whether the core at fault is one of those that wait."""
-        return (self.rank, self.core) in [(w.rank, w.core) for w in self.waiting[:MOST_WAITING]]
+        """Whether the core at fault is among the listed waiting cores."""
+        return (self.rank, self.core) in [(w.rank, w.core) for w in self.waiting[:MAX_WAITING]]
 
     def report(self) -> str:
-        """The fault in words: one line, then a line for each waiting core, at most MOST_WAITING."""
+        """Returns the text of the fault: a line, then one for each of MAX_WAITING waiting cores."""
         place = f"{self.location}: " if self.location else ""
         who = ""
         if self.rank is not None and not self.waits:
@@ -125,9 +126,9 @@ class DeviceFault(RuntimeError):
             lines.append(
                 f"  the other: {o.api} of rank {o.rank} {o.core}{_at(o.marker)} ({o.location})"
             )
-        lines += [f"  {waiting}" for waiting in self.waiting[:MOST_WAITING]]
-        if len(self.waiting) > MOST_WAITING:
-            lines.append(f"  and {len(self.waiting) - MOST_WAITING} more")
+        lines += [f"  {waiting}" for waiting in self.waiting[:MAX_WAITING]]
+        if len(self.waiting) > MAX_WAITING:
+            lines.append(f"  and {len(self.waiting) - MAX_WAITING} more")
         return "\n".join(lines)
 
 
@@ -140,7 +141,7 @@ def _marker(value: Any) -> int | None:
 
 
 def read_fault(path: Path) -> DeviceFault:
-    """The fault that a run has reported in its file `fault.json`."""
+    """Reads a fault from the file `fault.json` of a run."""
     data: dict[str, Any] = json.loads(path.read_text())
     entries: list[dict[str, Any]] = data["waiting"]
     for entry in entries:

@@ -1,4 +1,4 @@
-"""The records that a run of the CPU model leaves of each task."""
+"""Records of tasks that a run of the CPU model writes."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ TASK = np.dtype(
         ("remote", "<u4"),
     ]
 )
-"""One task, from one PrintTimeStamp to the next. Times are ns since the kernel's start.
+"""The record of one task, from one PrintTimeStamp to the next. Times are ns since kernel start.
 
 | field | meaning |
 | --- | --- |
-| rank, core | where it ran; AICs of the rank count from 0, AIVs from the number of AICs |
-| slot | what PrintTimeStamp was given: number of the family, then 24 bits of its grid point |
-| event | counter that was short the longest, -1 where none was |
-| turn | the core turned to the task |
-| ready | its last look at a counter was over; `turn` where it has none |
-| start | its body began; `end` where it has none |
-| done | its first signal left, all that it wrote being there; `end` where it has none |
-| end | the core was free again |
-| busy | ns in which the matrix unit, on an AIV the vector unit, worked |
-| alone | ns that it would take from its last look at a counter to `done`, shared it nothing |
-| signals | how often it added to event counters |
+| rank, core | core of the task; numbers of AICs begin at 0, of AIVs at the number of AICs |
+| slot | argument of PrintTimeStamp: number of the family, then 24 bits of its grid point |
+| event | number of the counter that it waited for longest, -1 if it did not wait |
+| turn | start of the task's slot in the queue |
+| ready | end of its last read of a counter; `turn` if it reads none |
+| start | start of its kernel; `end` if it calls none |
+| done | its first signal, once all its writes are complete; `end` if it sends none |
+| end | end of the task: the core starts its next slot |
+| busy | ns in which the matrix unit, on an AIV the vector unit, is busy |
+| alone | ns from `ready` to `done` if it shared no bandwidth with other cores |
+| signals | number of signals that it sends |
 | remote | of these, to counters of other ranks |
 
-A run without clocks has `turn`, as the number of API calls that all cores had made, and the numbers
-of signals.
+A run without clocks has only `turn`, as the number of API calls of all cores so far, and the
+numbers of signals.
 """
 
 
 def read_records(directory: Path, dtype: np.dtype[Any]) -> Records:
-    """The records of tasks in a job's directory, or those of ranks that follow them."""
+    """Reads the records of tasks (`dtype` TASK) or of ranks from a job's directory."""
     data = (directory / "timeline.bin").read_bytes()
     tasks, ranks = (int(n) for n in np.frombuffer(data, "<u8", 2))
     if dtype == TASK:

@@ -104,7 +104,7 @@ def simulate(
                 "workspace": program.workspace_bytes,
                 "windows": program.window_bytes,
             },
-            blocks=program.orders[CoreKind.AIC].core_count,
+            aics=program.orders[CoreKind.AIC].core_count,
             machine=machine,
             counters=CounterLines(
                 "windows", program.counters, program.counter_count, machine.counter_line

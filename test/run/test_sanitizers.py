@@ -120,9 +120,9 @@ def test_planted_accesses(index: int, text: str, tmp_path: Path) -> None:
     launch = RankLaunch({"x": np.zeros(4032, np.uint8)}, {"index": index}, in_out=("x",))
     machine = load_machine("ascend-a3")
     if not text:
-        (outputs,) = execute(executable, entry, [[launch]], blocks=1, machine=machine)[0]
+        (outputs,) = execute(executable, entry, [[launch]], aics=1, machine=machine)[0]
         assert outputs["x"].sum() == (1 if index >= 64 else 0)
         return
     with pytest.raises(DeviceFault, match=text) as raised:
-        execute(executable, entry, [[launch]], blocks=1, machine=machine)
+        execute(executable, entry, [[launch]], aics=1, machine=machine)
     assert raised.value.kind == "crash"

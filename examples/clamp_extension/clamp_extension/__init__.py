@@ -1,4 +1,4 @@
-"""An operator of its own for hpmoe_ir: a clamp before SwiGLU, in a package of its own.
+"""An operator for hpmoe_ir in a separate package: a clamp before SwiGLU.
 
 It takes one operation with the name of its kernel (`dialect`), what it does in NumPy for the graph
 levels (`interpreter`), and one Ascend C function (`include/clamp_extension/clamp.h`, described in

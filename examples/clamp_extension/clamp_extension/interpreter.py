@@ -1,4 +1,4 @@
-"""What `clamp.clamp` does at the graph levels: a value is one array for each rank."""
+"""Semantics of `clamp.clamp` at the graph levels, where a value is one array for each rank."""
 
 from __future__ import annotations
 

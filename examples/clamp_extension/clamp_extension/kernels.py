@@ -1,4 +1,4 @@
-"""The kernels of the extension, as hpmoe_ir sees them."""
+"""Registration of the kernels of the extension."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hpmoe_ir.machines.core_kind import CoreKind
 INCLUDE = Path(__file__).parent / "include"
 
 SWIGLU_LIMIT = 7
-"""What `clamped_swiglu` clamps to before it multiplies."""
+"""The limit to which `clamped_swiglu` clamps both halves before it multiplies them."""
 
 
 def _clamp(

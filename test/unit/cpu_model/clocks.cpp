@@ -1,11 +1,11 @@
-// Kernels whose times can be worked out by hand, one case each.
+// Kernels whose times can be computed by hand, one case each.
 #include "kernel_operator.h"
 #include "shmem.h"
 
 using namespace AscendC;
 
 constexpr uint32_t kBytes = 64 * 1024;  // of a transfer
-constexpr int64_t kPause = 1000;        // ticks between two looks
+constexpr int64_t kPause = 1000;        // ticks between two reads
 
 __aicore__ inline GlobalTensor<float> Data(GM_ADDR p, uint64_t piece) {
   GlobalTensor<float> g;
@@ -23,7 +23,7 @@ __aicore__ inline GlobalTensor<int32_t> Counter(GM_ADDR windows) {
   return g;
 }
 
-// `pieces` transfers, each waited for.
+// `pieces` transfers, each waited for before the next.
 __aicore__ inline void LoadOneByOne(GM_ADDR in, uint32_t pieces, uint32_t first = 0) {
   for (uint32_t i = 0; i < pieces; ++i) {
     DataCopy(Slab(0), Data(in, first + i), kBytes / 4);
@@ -101,7 +101,7 @@ __aicore__ inline void Multiply(uint32_t count) {
   PipeBarrier<PIPE_ALL>();
 }
 
-// Stores pieces by MTE3 or by the fixpipe, or adds them to what is there.
+// Stores pieces by MTE3 or by the fixpipe, or adds them atomically.
 __aicore__ inline void Store(GM_ADDR out, uint32_t pieces, uint32_t first, bool add) {
   const LocalTensor<float> result(TPosition::CO1, 0, kBytes / 4);
   FixpipeParamsV220 params;

@@ -1,4 +1,4 @@
-"""Programs of this folder, built once, as functions that run them."""
+"""Builds the C++ programs of this folder once, and runs them."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Program:
     def launch(
         self, launches: Sequence[Sequence[RankLaunch]], **options: Any
     ) -> list[list[Outputs]]:
-        """Outputs by launch and rank."""
-        options = {"blocks": 1, "machine": MACHINE, "seconds": 60} | options
+        """Runs launches; returns the outputs by launch and rank."""
+        options = {"aics": 1, "machine": MACHINE, "seconds": 60} | options
         return execute(self.executable, self.entry, launches, **options)
 
     def run(
         self, arrays: Arrays, scalars: dict[str, int], ranks: int = 1, **options: Any
     ) -> Outputs:
-        """Outputs of rank 0 of one launch, the same on all ranks."""
+        """Runs one launch, the same on all ranks; returns the outputs of rank 0."""
         launch = [RankLaunch(arrays, scalars) for _ in range(ranks)]
         return self.launch([launch], **options)[0][0]
 

@@ -1,4 +1,4 @@
-// Mistakes of order between pipes, cores and ranks, one case each, and what is right where `fixed`.
+// Errors of order between pipes, cores and ranks, one case each, corrected if `fixed`.
 #include "kernel_operator.h"
 #include "shmem.h"
 
@@ -36,8 +36,7 @@ __aicore__ inline void WaitAtLeast(const GlobalTensor<int32_t>& word, int32_t ta
   } while (word.GetValue(0) < target);
 }
 
-// Adds one to a counter. Without `drain` and `sync` nothing holds it back until the payload is
-// safe.
+// Adds one to a counter. Without `drain` and `sync` it is not ordered after the payload.
 __aicore__ inline void Signal(const GlobalTensor<int32_t>& word, bool drain = true,
                               bool sync = true) {
   const LocalTensor<int32_t> one = Ub<int32_t>(190 * 1024, 8);
@@ -51,7 +50,7 @@ __aicore__ inline void Signal(const GlobalTensor<int32_t>& word, bool drain = tr
   Handover<HardEvent::MTE3_S>();
 }
 
-// What this core has written is in memory.
+// Waits until all writes of this core are in memory.
 __aicore__ inline void Settle() {
   PipeBarrier<PIPE_ALL>();
   DataSyncBarrier<MemDsbT::DDR>();
@@ -169,7 +168,7 @@ __aicore__ inline void Cores(GM_ADDR out, GM_ADDR workspace, uint32_t which, boo
     words.SetValue(word, 1);  // 32 now other
     Fresh(words[word]);
   }
-  if (which == 33) {  // a flag set before the write that it stands for
+  if (which == 33) {  // a flag that is set before the write that it announces
     if (first && !fixed) CrossCoreSetFlag<1, PIPE_MTE3>(0);  // the signal of 33
     if (first) DataCopy(Global(workspace), a, 64);           // 33 other
     if (!first || fixed) CrossCoreSetFlag<1, PIPE_MTE3>(0);
@@ -183,7 +182,7 @@ __aicore__ inline void Cores(GM_ADDR out, GM_ADDR workspace, uint32_t which, boo
     Settle();
     DataCopy(a, Global(workspace), fixed ? 64 : 32);  // 34 now
   }
-  if (which == 35) {  // the copy passes by what the data cache still holds
+  if (which == 35) {  // the copy does not see a line that is dirty in the data cache
     DataCopy(Global(workspace), a, 64);
     Settle();
     words.SetValue(0, 1);
@@ -223,7 +222,7 @@ __aicore__ inline void Ranks(GM_ADDR windows, uint32_t which, uint32_t launch, b
       DataCopy(a, Global(windows), 64);  // 41 42 now
     }
   }
-  if (which == 43) {  // what the launch before left
+  if (which == 43) {  // reads data of the previous launch
     if (!first && (launch == 1 || fixed)) DataCopy(Global(windows), a, 64);  // 43 other
     Settle();
     if (!first) DataCopy(a, Global(windows), 32);  // 43 now

@@ -1,4 +1,4 @@
-// One mistake a case. The tests check kind, message and line of the report.
+// One error in each case. The tests check kind, message and line of the report.
 #include "kernel_operator.h"
 #include "shmem.h"
 

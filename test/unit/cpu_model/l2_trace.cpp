@@ -1,4 +1,4 @@
-// The cache of the CPU model on a list of touches: the bytes that each moves, a line each.
+// Runs the L2 model of the CPU model on a list of touches; prints the bytes that each moves.
 #include <cinttypes>
 #include <cstdio>
 

@@ -1,5 +1,4 @@
-// Mistakes that one call, or the end of the kernel, shows by itself, and what is right where
-// `fixed`.
+// Limits that one call or the end of the kernel violates; within the limit if `fixed`.
 #include "kernel_operator.h"
 
 using namespace AscendC;

@@ -1,5 +1,5 @@
-// Writes to global memory and who sees them when: AIV 0 (or the AIC) of each rank writes, AIV 1 of
-// the next rank reads. `drop` takes single steps out of what makes a payload visible.
+// Visibility of writes to global memory: AIV 0 (or the AIC) of each rank writes, AIV 1 of the next
+// rank reads. `drop` removes single steps of those that make a payload visible.
 #include "kernel_operator.h"
 #include "shmem.h"
 
@@ -119,7 +119,7 @@ __aicore__ inline void StoreLoad(GM_ADDR out, GM_ADDR windows, uint32_t drop) {
   Report(out, windows);
 }
 
-// One core writes the same words again and again, in parts of other sizes; the last value stays.
+// One core writes the same words repeatedly, in parts of different sizes; the last value stays.
 __aicore__ inline void SameAddress(GM_ADDR out) {
   for (int32_t value = 9; value >= 0; --value) {
     LocalTensor<int32_t> stage(TPosition::VECOUT, 1024, kWords);
@@ -133,7 +133,7 @@ __aicore__ inline void SameAddress(GM_ADDR out) {
   }
 }
 
-// Both AIVs of a rank: one writes, the other reads, and a flag between cores is all there is.
+// Both AIVs of a rank: one writes, the other reads, ordered by a cross-core flag only.
 __aicore__ inline void OverFlag(GM_ADDR out, GM_ADDR workspace, bool all) {
   if (GetBlockIdx() == 0) Payload(workspace, false);
   if (all) {

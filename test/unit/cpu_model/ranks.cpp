@@ -61,13 +61,12 @@ __aicore__ inline void Everyone(GM_ADDR out, GM_ADDR windows, int32_t launch) {
   Put(Words(out, GetBlockIdx()), target);
 }
 
-// Looks a word up several times, as a worker does with its table; no wait for anybody.
+// Reads a word several times, as a worker reads its table, without a wait.
 __aicore__ inline void LookUp(GM_ADDR workspace) {
   for (int i = 0; i < 4; ++i) Fresh(Words(workspace, GetBlockIdx() * kCounter));
 }
 
-// The same, but AIV 0 of rank 0 adds `extra` times more to its own rank's counter: -1 is not at
-// all.
+// As Everyone, but AIV 0 of rank 0 adds 1 + extra times to its own rank's counter.
 __aicore__ inline void Miscount(GM_ADDR windows, int32_t launch, int32_t extra) {
   const bool odd = aclshmem_my_pe() == 0 && GetBlockIdx() == 0;
   const int ranks = aclshmem_n_pes();
@@ -118,7 +117,7 @@ __aicore__ inline void OnAiv(GM_ADDR out, GM_ADDR workspace, GM_ADDR windows, ui
     LookUp(workspace);
     Order(windows);
   }
-  if (which == 3 && first) {  // a counter that nobody moves far enough
+  if (which == 3 && first) {  // a counter that never reaches the target
     PrintTimeStamp(42);
     if (aclshmem_my_pe() == 1) AddOne(Words(windows, 3 * kCounter));
     WaitAtLeast(Words(windows, 3 * kCounter), 2);
@@ -133,7 +132,7 @@ __aicore__ inline void OnAiv(GM_ADDR out, GM_ADDR workspace, GM_ADDR windows, ui
   }
   if (which == 5 && first) CrossCoreWaitFlag(5);
   if (which == 6 && first) SyncAll<true>();
-  if (which == 7 && first) {  // polling by DMA
+  if (which == 7 && first) {  // polls by DMA
     LocalTensor<int32_t> seen(TPosition::VECIN, 64, 8);
     const int other = 1 - aclshmem_my_pe();
     if (launch == 1) AddOne(Words(Peer(windows, other)));
@@ -145,7 +144,7 @@ __aicore__ inline void OnAiv(GM_ADDR out, GM_ADDR workspace, GM_ADDR windows, ui
       WaitFlag<HardEvent::MTE2_S>(0);
     } while (seen.GetValue(0) < 1);
   }
-  if (which == 8 && first) {  // looks like a poll, is a loop with an end
+  if (which == 8 && first) {  // a loop of reads that ends
     int32_t sum = 0;
     for (int i = 0; i < 4000; ++i) sum += Fresh(Words(windows));
     Put(Words(out), sum);

@@ -1,4 +1,4 @@
-"""Building: what is cached, what does not compile, what a missing compiler says."""
+"""Builds of the CPU model: the cache, errors of the kernel source, a missing compiler."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def source(directory: Path, body: str) -> Path:
 
 
 def test_cached_by_content(tmp_path: Path):
-    """The same content is built once, wherever it lies; any other content is built anew."""
+    """Equal content is built once, whatever its path; any other content is built again."""
     one, two = tmp_path / "one", tmp_path / "two"
     for directory in (one, two):
         directory.mkdir()
@@ -58,13 +58,13 @@ def test_cached_by_content(tmp_path: Path):
 
 
 def test_build_directory(tmp_path: Path):
-    """An executable can be kept in a directory of one's own."""
+    """`build_dir` takes the place of the cache."""
     path = tmp_path / "kernel.cpp"
     path.write_text('#include "kernel_operator.h"\nextern "C" void k(GM_ADDR) {}\n')
     executable = build(path, ENTRY, [], tmp_path / "out")
     assert executable.parent == tmp_path / "out"
     machine = load_machine("ascend-a3")
-    execute(executable, ENTRY, [[RankLaunch({"x": np.zeros(1)})]], blocks=1, machine=machine)
+    execute(executable, ENTRY, [[RankLaunch({"x": np.zeros(1)})]], aics=1, machine=machine)
 
 
 def test_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -75,7 +75,7 @@ def test_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert str(raised.value) == ("the CPU model needs g++ (C++17), and there is none on the PATH")
 
 
-# A statement, and what the compiler says about it.
+# A statement, and the error of the compiler.
 REFUSED = {
     "Add(b, b, b, 64);": "Add: the vector unit has no such element type",
     "Exp(i, i, 64);": "Exp: float or half",

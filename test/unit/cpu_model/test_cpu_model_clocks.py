@@ -1,4 +1,4 @@
-"""Timed runs of kernels whose times follow by hand from the machine description."""
+"""Timed runs of kernels whose times can be computed by hand from the machine description."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ MACHINE = load_machine("ascend-a3")
 RATES = MACHINE.rates
 BYTES = 64 * 1024
 WINDOW = 500.0
-"""ns between two looks at how bandwidth is shared."""
+"""ns between two updates of the shares of bandwidth."""
 
 
 def ns(cycles: float) -> float:
-    """Time of cycles of a core."""
+    """Returns ns of a number of core cycles."""
     return cycles * 1e9 / RATES.clock_frequency
 
 
@@ -48,7 +48,7 @@ def run(
         entry,
         launch,
         {"windows": size + 64},
-        blocks=1,
+        aics=1,
         machine=machine,
         counters=CounterLines("windows", 0, 1),
         seconds=60,
@@ -56,7 +56,7 @@ def run(
 
 
 def test_loads_one_by_one(clocks: Any):
-    """A call, the start of the DMA, its bytes at what one core gets; then the next."""
+    """A transfer takes a call, the start of the DMA, and its bytes at one core's bandwidth."""
     tasks, totals = run(clocks, 0, 4)
     aiv = tasks[1]
     # The flag's calls pass while the DMA runs; the next call comes after the wait.
@@ -68,7 +68,7 @@ def test_loads_one_by_one(clocks: Any):
 
 
 def test_a_pipeline_takes_its_slower_part(clocks: Any):
-    """Loads follow each other without a gap; only the last store comes on top."""
+    """Loads follow each other without a gap; only the last store adds to the time."""
     count = 10
     tasks, totals = run(clocks, 1, count)
     assert LOAD > STORE
@@ -79,7 +79,7 @@ def test_a_pipeline_takes_its_slower_part(clocks: Any):
 
 
 def test_two_cores_share_what_one_could_use_alone(clocks: Any):
-    """Where L2 gives what one core can take, two need twice the bytes' time."""
+    """If L2 has the bandwidth of one core, two cores take twice as long."""
     machine = MACHINE.with_rate("shared_bandwidth.l2", RATES.core_bandwidth_gm_to_ub)
     count = 200
     tasks, _ = run(clocks, 2, count, machine=machine)
@@ -91,7 +91,7 @@ def test_two_cores_share_what_one_could_use_alone(clocks: Any):
 
 
 def test_what_was_read_stays_in_l2(clocks: Any):
-    """With slow memory, what fits L2 is slow once; what does not is slow each time."""
+    """With slow memory, data that fits L2 is slow once; data that does not is slow each time."""
     slow = MACHINE.with_rate("shared_bandwidth.hbm", RATES.core_bandwidth_gm_to_ub / 4)
     count = 64
     tasks, totals = run(clocks, 7, count, machine=slow)
@@ -99,7 +99,7 @@ def test_what_was_read_stays_in_l2(clocks: Any):
     assert totals["hbm_bytes"][0] == count * BYTES
     assert totals["l2_bytes"][0] == 2 * count * BYTES
     expected = count * BYTES / slow.rates.shared_bandwidth_hbm * 1e9
-    # In the first window the core is four times as fast as its share will be.
+    # In the first window the core has four times the bandwidth of its later share.
     assert first["end"] - first["turn"] == pytest.approx(expected, abs=3 * WINDOW)
     assert second["end"] - second["turn"] == pytest.approx(count * (CALL + LOAD))
     small = slow.with_rate("l2.bytes", count * BYTES / 2)
@@ -109,7 +109,7 @@ def test_what_was_read_stays_in_l2(clocks: Any):
 
 
 def test_of_a_matrix_l2_holds_the_columns_that_were_read(clocks: Any):
-    """Columns that were read, be it in the same task, hit; those beside them do not."""
+    """Columns that were read before hit L2, also within a task; adjacent columns do not."""
     slow = MACHINE.with_rate("shared_bandwidth.hbm", RATES.core_bandwidth_gm_to_ub / 4)
     count = 8
     panel = count * BYTES // 8
@@ -118,11 +118,11 @@ def test_of_a_matrix_l2_holds_the_columns_that_were_read(clocks: Any):
     assert totals["hbm_bytes"][0] == 2 * panel
     again, beside = tasks[2], tasks[3]
     load = ns(RATES.dma_gm_to_ub_start) + panel / RATES.core_bandwidth_gm_to_ub * 1e9
-    # The time of the hit is that of its calls and of the load alone.
+    # A hit takes the time of its calls and of the load only.
     assert again["end"] - again["turn"] == pytest.approx(load + CALL)
     misses = panel / slow.rates.shared_bandwidth_hbm * 1e9
     assert beside["end"] - beside["turn"] == pytest.approx(misses, abs=3 * WINDOW)
-    # Longer lines bring what is beside with them.
+    # Longer lines also load the adjacent columns.
     _, totals = run(clocks, 9, count, machine=slow.with_rate("l2.line", 1024))
     assert totals["hbm_bytes"][0] == 2 * panel
     _, totals = run(clocks, 9, count, machine=slow.with_rate("l2.line", 2048))
@@ -130,7 +130,7 @@ def test_of_a_matrix_l2_holds_the_columns_that_were_read(clocks: Any):
 
 
 def test_what_is_added_to_is_read_and_written_by_l2(clocks: Any):
-    """The core's own ways have the bytes once; what is written whole is not fetched before."""
+    """A core's transfers count bytes once; a line that is written whole is not fetched before."""
     count = 8
     (_, stored), (_, added) = (run(clocks, which, count) for which in (10, 11))
     assert stored["l2_bytes"][0] == 2 * count * BYTES
@@ -142,7 +142,7 @@ def test_what_is_added_to_is_read_and_written_by_l2(clocks: Any):
 
 
 def test_a_poll_sees_a_signal_at_its_next_look(clocks: Any):
-    """The waiting core looks once in a read's latency; what it sees it knows a latency later."""
+    """A waiting core reads once per latency of a read, and has the value a latency later."""
     tasks, _ = run(clocks, 3, 5)
     waiting, signalling = tasks[1], tasks[2]
     arrived = signalling["done"] + RATES.latency_signal * 1e9
@@ -151,7 +151,7 @@ def test_a_poll_sees_a_signal_at_its_next_look(clocks: Any):
     known = waiting["turn"] + CALL + looks * period + RATES.latency_poll * 1e9
     assert waiting["ready"] == pytest.approx(known)
     assert waiting["event"] == 0
-    # Its own loads, a vector operation and the barrier after it come before the signal.
+    # Its loads, a vector operation and the barrier after it precede the signal.
     loads = 5 * (CALL + LOAD)
     fill = ns(RATES.vector_head + RATES.vector_floor + RATES.vector_tail) + CALL
     assert signalling["done"] - signalling["turn"] == pytest.approx(loads + fill + CALL)
@@ -159,7 +159,7 @@ def test_a_poll_sees_a_signal_at_its_next_look(clocks: Any):
 
 @pytest.mark.parametrize("loads", [5, 40])
 def test_a_poll_that_pauses_sees_a_signal_later(clocks: Any, loads: int):
-    """Looks are a pause apart: the first that is made after the arrival finds the signal."""
+    """Reads of a counter are a pause apart; the first one after the arrival sees the signal."""
     tasks, _ = run(clocks, 8, loads)
     waiting, signalling = tasks[1], tasks[2]
     tick = 1e9 / RATES.clock_system_counter
@@ -173,7 +173,7 @@ def test_a_poll_that_pauses_sees_a_signal_later(clocks: Any, loads: int):
 
 
 def test_puts_share_the_link(clocks: Any):
-    """One core alone is bound by its own share of the link, two by the link."""
+    """One core is bound by its share of the link, two by the link."""
     machine = MACHINE.with_rate("shared_bandwidth.link_out", RATES.core_bandwidth_link)
     count = 40
     tasks, totals = run(clocks, 4, count, ranks=2, machine=machine)

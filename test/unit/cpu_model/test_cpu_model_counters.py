@@ -1,5 +1,5 @@
-"""Event counters that the job declares: what they may hold when launches start, after a signal, and
-at the end."""
+"""Checks of declared event counters: their values when launches start, after signals and at the
+end."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from hpmoe_ir.runtime.cpu_model import Counters, EventCounter, RankLaunch
 from hpmoe_ir.runtime.device_fault import DeviceFault
 
-RANKS, BLOCKS = 2, 2
-SIGNALS = RANKS * BLOCKS * 2
+RANKS, AICS = 2, 2
+SIGNALS = RANKS * AICS * 2
 RIGHT, ONE_TOO_MANY, ONE_TOO_FEW = 0, 13, 14
 SEEDS = range(6)
 
@@ -45,7 +45,7 @@ def run(
             for n in numbers
         ],
         persistent={"windows": windows, "workspace": 4096},
-        blocks=BLOCKS,
+        aics=AICS,
         counters=Counters(
             "windows", "launch", (EventCounter("all_done", 5, 0, threshold, unwaited),)
         ),
@@ -63,13 +63,13 @@ def fault_of(ranks: Any, which: int, **options: Any) -> DeviceFault:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_right_counts(ranks: Any, seed: int):
-    """Three launches, each waiting for its own signals only; words 1 to 7 are anything."""
+    """Three launches, each waiting for its own signals only; words 1 to 7 have any values."""
     run(ranks, RIGHT, seed=seed)
     run(ranks, RIGHT, seed=seed, memory="strong")
 
 
 def test_counters_that_were_not_reset(ranks: Any):
-    """Left over from an earlier run, even by a whole launch."""
+    """A counter that is not 0 before the first launch is refused, also at a launch's total."""
     for value in (1, SIGNALS, -1):
         fault = fault_of(ranks, RIGHT, first=(0, value))
         assert fault.message == (
@@ -79,7 +79,7 @@ def test_counters_that_were_not_reset(ranks: Any):
 
 
 def test_wrong_launch_number(ranks: Any):
-    """Given twice, left out, or not from 1: without the check only some would hang."""
+    """Numbers of launches must be 1, 2, ...; without the check only some of these hang."""
     for numbers, launch, given in (((1, 1), 2, 1), ((1, 3), 2, 3), ((2, 3), 1, 2), ((0,), 1, 0)):
         fault = fault_of(ranks, RIGHT, numbers=numbers)
         assert fault.message.replace("rank 1", "rank 0") == (
@@ -90,7 +90,7 @@ def test_wrong_launch_number(ranks: Any):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_one_signal_too_many(ranks: Any, seed: int):
-    """Found at the signal itself where no rank is a launch ahead."""
+    """A surplus signal is reported at the signal if no rank is a launch ahead."""
     fault = fault_of(ranks, ONE_TOO_MANY, numbers=(1,), seed=seed)
     assert fault.message == (
         f"the counter of event 5 of @all_done on rank 0 is {SIGNALS + 1} after this signal,"
@@ -102,25 +102,25 @@ def test_one_signal_too_many(ranks: Any, seed: int):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_one_signal_too_few(ranks: Any, seed: int):
-    """Nobody hangs: the count says it, at the next launch or at the end."""
+    """No core hangs; the value is reported at the next launch or at the end."""
     fault = fault_of(ranks, ONE_TOO_FEW, numbers=(1,), seed=seed)
     assert fault.message == (
         f"the counter of event 5 of @all_done on rank 0 is {SIGNALS - 1} at the end of 1 launches,"
         f" expected {SIGNALS}: each launch adds {SIGNALS}"
     )
-    # Where the other rank is a launch ahead, its signals hide one that is missing for a while.
+    # If the other rank is a launch ahead, its signals hide a missing one for a while.
     assert "starts there, expected" in fault_of(ranks, ONE_TOO_FEW, seed=seed).message
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_late_signals_that_nobody_waits_for(ranks: Any, seed: int):
-    """Only the end can say that a signal is missing: until then it may still come."""
+    """A missing signal of an event without waits is reported at the end only."""
     fault = fault_of(ranks, ONE_TOO_FEW, unwaited=(0, 1), seed=seed)
     assert "at the end of 3 launches" in fault.message
 
 
 def test_wrong_threshold(ranks: Any):
-    """A program that says another threshold than the code counts to."""
+    """A declared threshold that differs from the number of signals is reported."""
     assert f"expected {SIGNALS + 1}" in fault_of(ranks, RIGHT, threshold=SIGNALS + 1).message
     message = fault_of(ranks, RIGHT, threshold=SIGNALS + 1, numbers=(1,)).message
     assert "at the end of 1 launches" in message

@@ -1,4 +1,4 @@
-"""Each detector of order finds its mistake, under every seed; what is right runs clean."""
+"""Each detector of order reports its error under every seed; corrected programs run clean."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ SEEDS = range(6)
 
 @dataclass(frozen=True)
 class Case:
-    """What is reported: the kind, the bytes, part of the message.
+    """An expected report: the kind, the bytes, part of the message.
 
     now, other: (rank, core) of the later and of the earlier call, on the lines that are marked so;
     a rank of None is either, the same for both. Where `swaps`, the cores may come in either order.
     """
 
     kind: str
-    region: str
+    allocation: str
     begin: int
     end: int
     message: str
@@ -117,8 +117,8 @@ def test_found(detectors: Any, which: int, seed: int):
     assert fault.kind == case.kind, str(fault)
     assert case.message in fault.message
     assert fault.memory is not None
-    assert (fault.memory.region, fault.memory.begin, fault.memory.end) == (
-        case.region,
+    assert (fault.memory.allocation, fault.memory.begin, fault.memory.end) == (
+        case.allocation,
         case.begin,
         case.end,
     )
@@ -144,7 +144,7 @@ def test_found(detectors: Any, which: int, seed: int):
 
 @pytest.mark.parametrize("which", [*CASES, 36, 45])
 def test_right_twin_runs_clean(detectors: Any, which: int):
-    """The same program with what was missing, under every seed."""
+    """The corrected program runs clean under every seed."""
     for seed in SEEDS:
         outputs = run(detectors, which, fixed=True, seed=seed)
         assert outputs[-1][1]["out"].size == 4096
@@ -152,7 +152,7 @@ def test_right_twin_runs_clean(detectors: Any, which: int):
 
 @pytest.mark.parametrize("which", set(CASES) - {32})
 def test_only_its_detector_finds_it(detectors: Any, which: int):
-    """Without detectors the run ends: nothing else is wrong with the program.
+    """Without detectors the run ends, so the program has no other error.
 
     Case 32 is seen by the values in the line, too, but only in some orders.
     """
@@ -162,12 +162,12 @@ def test_only_its_detector_finds_it(detectors: Any, which: int):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_two_counters_in_a_line(detectors: Any, seed: int):
-    """Who signals which; the lines are those of the signals."""
+    """A counter that shares its line: the report has both signals and their lines."""
     fault = caught(detectors, 45, seed)
     assert fault.kind == "line"
     assert fault.memory is not None
     assert fault.other is not None
-    assert (fault.memory.region, fault.memory.rank) == ("windows", 1)
+    assert (fault.memory.allocation, fault.memory.rank) == ("windows", 1)
     assert fault.memory.begin in (512, 516)
     signal = next(i for i, line in enumerate(SOURCE, 1) if line.endswith("// signal"))
     assert {fault.location, fault.other.location} == {f"detectors.cpp:{signal}"}
@@ -178,7 +178,7 @@ def test_two_counters_in_a_line(detectors: Any, seed: int):
 
 
 def test_early_signal_is_named(detectors: Any):
-    """A payload that had not drained: where its signal was sent."""
+    """A report of a payload that had not drained names the line of its signal."""
     signal = next(i for i, line in enumerate(SOURCE, 1) if line.endswith("// signal"))
     assert (
         f"the signal at detectors.cpp:{signal} was sent before" in caught(detectors, 41, 0).message
@@ -186,7 +186,7 @@ def test_early_signal_is_named(detectors: Any):
 
 
 def test_scalar_write_left_in_the_cache(detectors: Any):
-    """Needs no detector of order: seen at the kernel's end."""
+    """A line that is never written back is reported at the kernel's end, without detectors."""
     fault = caught(detectors, 36, 0)
     assert (fault.kind, fault.marker) == ("cache", 36)
     assert "never written back" in fault.message

@@ -26,7 +26,7 @@ NUMBERS = np.arange(1000, dtype=np.int16)
 
 
 def test_count_form(dma: Any):
-    """Global addresses need no alignment; what is not written keeps the pattern."""
+    """Global addresses need no alignment; bytes that are not written keep the pattern."""
     out = copied(dma, 0, 80, NUMBERS)
     np.testing.assert_array_equal(out[5:69], NUMBERS[3:67])
     assert (out[:5] == FRESH).all()
@@ -57,7 +57,7 @@ def test_rows_out(dma: Any):
 
 
 def test_padding_without_a_value_is_marked(dma: Any):
-    """What the chip leaves arbitrary must not look like data."""
+    """Bytes that the chip leaves undefined must not look like data."""
     out = copied(dma, 4, 16, NUMBERS)
     np.testing.assert_array_equal(out[:5], NUMBERS[:5])
     assert (out[5:] == FRESH).all()
@@ -110,7 +110,7 @@ def test_several_matrices_to_nz(dma: Any):
 
 
 def test_atomic_from_l1(dma: Any):
-    """The way in which an AIC adds to a counter."""
+    """An AIC adds to a counter by a copy from L1."""
     source = np.array([5, 0, 0, 0, 0, 0, 0, 0], np.int32)
     out = dma.run({"in": source, "out": 32}, {"which": 9})["out"].view(np.int32)
     assert out.tolist() == [10, 0, 0, 0, 0, 0, 0, 0]

@@ -126,7 +126,7 @@ def test_fault(faults: Any, which: int):
 
 
 def test_cross_core_flag_left_behind(faults: Any):
-    """One of the two AIVs has set, the AIC never sees it: the next kernel would."""
+    """A cross-core flag that is set and never waited for would be seen by the next kernel."""
     fault = run(faults, 22)
     assert fault.kind == "flag"
     assert fault.message == (
@@ -136,7 +136,7 @@ def test_cross_core_flag_left_behind(faults: Any):
 
 
 def test_work_before_the_core_is_set_up(faults: Any):
-    """The chip's atomic mode and mask are what the last kernel left."""
+    """The atomic mode must be reset: on the chip it would persist into the next kernel."""
     fault = run(faults, 98)
     assert (fault.kind, fault.message) == ("state", "DataCopy before InitSocState")
     arrays = {"in": np.zeros(1024, np.float32), "out": 4096}
@@ -159,13 +159,13 @@ def test_private_memory_of_another_rank(faults: Any):
 
 
 def test_livelock(faults: Any):
-    """A core that does things without end."""
+    """A loop of calls without end is a livelock."""
     fault = run(faults, 29, steps=10_000)
     assert (fault.kind, fault.message) == ("livelock", "SetValue: no end after 10000 API calls")
 
 
 def test_endless_loop_without_calls(faults: Any):
-    """Only the clock can end it."""
+    """A loop without calls ends by the time limit only."""
     fault = run(faults, 30, seconds=1)
     assert fault.kind == "timeout"
     assert fault.message.startswith("no end after 1 s; last call InitSocState")

@@ -1,4 +1,4 @@
-"""The cache of timed runs against a textbook one that knows each of its lines."""
+"""The L2 model of timed runs against a plain LRU cache of lines."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Touch(NamedTuple):
 
 
 LINES = 32
-"""Lines that are used at one time."""
+"""Lines that are touched at one time."""
 
 
 class LeastRecentlyUsed:
-    """A cache of lines, each with the time of its last use; the oldest one leaves."""
+    """An LRU cache: each line has the time of its last use, and the oldest one is evicted."""
 
     def __init__(self, lines: int, line: int) -> None:
         self.lines, self.line = lines, line
@@ -78,7 +78,7 @@ def l2_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def moved(l2_trace: Path, size: int, line: int, touches: list[Touch]) -> list[int]:
-    """What the cache of the CPU model moves at each touch."""
+    """Returns the bytes that the CPU model's cache moves at each touch."""
     span = max(t.begin + t.size + (t.rows - 1) * t.pitch for t in touches)
     lines = [
         f"{size} {line} {span}",
@@ -98,7 +98,7 @@ def expected(size: int, line: int, touches: list[Touch]) -> list[int]:
 @pytest.mark.parametrize("line", [96, 128, 512])
 @pytest.mark.parametrize("seed", range(5))
 def test_it_is_the_textbook_cache(l2_trace: Path, seed: int, line: int):
-    """Random ranges, some of them again and again, in caches of 50 to 300 lines."""
+    """Random ranges, some of them repeated, in caches of 50 to 300 lines."""
     rng = random.Random(seed)
     size = line * rng.randint(50, 300)
     span = 3 * size
@@ -110,13 +110,13 @@ def test_it_is_the_textbook_cache(l2_trace: Path, seed: int, line: int):
         touches.append(Touch(begin, length, rng.random() < 0.3))
     found = moved(l2_trace, size, line, touches)
     assert found == expected(size, line, touches)
-    # The cache both hit and had to make room, or nothing was tested.
+    # Without both hits and evictions nothing would be tested.
     assert 0 in found
     assert sum(found) > 3 * size
 
 
 def test_it_stays_so_for_long(l2_trace: Path):
-    """Many touches: what the cache notes of them is used again and again."""
+    """Many touches, so that the cache reuses its records of them."""
     rng = random.Random(0)
     line, lines = 512, 80
     touches: list[Touch] = []
@@ -130,8 +130,8 @@ def test_it_stays_so_for_long(l2_trace: Path):
 @pytest.mark.parametrize("line", [128, 512])
 @pytest.mark.parametrize("seed", range(8))
 def test_rows_that_are_used_again(l2_trace: Path, seed: int, line: int):
-    """Rows of a few shapes, which lie apart, beside, below and across each other, are as small as
-    a part of a line, overlap, or are more than fits. Many touches find all as they left it."""
+    """Rows of a few shapes, which are disjoint, adjacent or overlapping, smaller than a line or
+    larger than the cache. Many touches hit exactly what earlier ones left."""
     rng = random.Random(seed)
     size = line * rng.randint(15, 150)
     shapes: list[Touch] = []
@@ -153,7 +153,7 @@ def test_rows_that_are_used_again(l2_trace: Path, seed: int, line: int):
 
 @pytest.mark.parametrize("pitch", [0, 1, 20, 39])
 def test_rows_that_overlap_and_do_not_fit(l2_trace: Path, pitch: int):
-    """Each row begins with lines of the row before, of which some have just left."""
+    """Each row begins with lines of the previous row, some of which have just been evicted."""
     line, lines = 512, 15
     touches = [Touch(0, 40 * line, write, pitch * line, 5) for write in (False, True, False)]
     found = moved(l2_trace, lines * line, line, touches)
@@ -163,7 +163,7 @@ def test_rows_that_overlap_and_do_not_fit(l2_trace: Path, pitch: int):
 
 @pytest.mark.parametrize("fits", [True, False])
 def test_blocks_of_columns_of_a_matrix(l2_trace: Path, fits: bool):
-    """A product reads blocks of columns, each several times: what is held are just those."""
+    """A product reads blocks of columns several times each; the cache holds exactly these."""
     line, rows, pitch, width = 512, 60, 14336, 1024
     held = rows * 2 * width
     size = held if fits else held - line

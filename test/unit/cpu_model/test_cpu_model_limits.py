@@ -1,4 +1,4 @@
-"""What one call or the kernel's end shows by itself: each limit is kept, its twin is clean."""
+"""Limits that one call or the kernel's end violates; the program within the limit runs clean."""
 
 from __future__ import annotations
 

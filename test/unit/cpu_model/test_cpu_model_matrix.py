@@ -46,7 +46,7 @@ def matrix(program: Any) -> Any:
 @pytest.mark.parametrize("m, n, k", [(16, 16, 16), (128, 256, 64), (37, 48, 80), (2, 64, 32)])
 @pytest.mark.parametrize("bf16", [False, True])
 def test_layouts(matrix: Any, mode: int, m: int, n: int, k: int, bf16: bool):
-    """Either operand given transposed; rows, columns and depth that are no multiple of a tile."""
+    """Either operand transposed; rows, columns and depth that are no multiples of a tile."""
     rng = np.random.default_rng(m * 7 + n)
     a = rng.standard_normal((m, k)).astype(np.float32)
     b = rng.standard_normal((k, n)).astype(np.float32)
@@ -66,7 +66,7 @@ def test_layouts(matrix: Any, mode: int, m: int, n: int, k: int, bf16: bool):
 
 @pytest.mark.parametrize("n, k", [(24, 40), (16, 7)])
 def test_tails_inside_a_fractal(matrix: Any, n: int, k: int):
-    """k and n that are no multiple of 16: what lies beyond is ignored; columns come out padded."""
+    """k and n that are no multiples of 16: the rest of a fractal is ignored; columns are padded."""
     rng = np.random.default_rng(5)
     a = rng.standard_normal((20, k)).astype(np.float16)
     b = rng.standard_normal((k, n)).astype(np.float16)
@@ -79,7 +79,7 @@ def test_tails_inside_a_fractal(matrix: Any, n: int, k: int):
 
 
 def test_accumulation(matrix: Any):
-    """cmatrixInitVal = false goes on from what L0C holds."""
+    """With cmatrixInitVal = false the product is added to the content of L0C."""
     rng = np.random.default_rng(6)
     a, b = (rng.standard_normal((64, 64)).astype(np.float16) for _ in range(2))
     arrays = {"a": a, "b": b, "out": 64 * 64 * 4}

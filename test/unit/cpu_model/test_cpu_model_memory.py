@@ -1,4 +1,4 @@
-"""Weak memory: what a barrier is for shows where it is missing, and only there.
+"""Weak memory: a missing barrier has a visible effect, and only a missing one.
 
 The detectors of order would report it in every run; here they are off.
 """
@@ -22,7 +22,7 @@ def memory(program: Any) -> Any:
 
 
 def is_right(memory: Any, which: int, drop: int, seed: int, model: str = "weak") -> bool:
-    """Whether the reader of rank 0 got the payload: zeros, where 7 was before."""
+    """Returns whether the reader of rank 0 read the payload, zeros, instead of the earlier 7."""
     windows = np.full(1024, 7, np.int32)
     windows[:16] = 0
     out = memory.run(
@@ -58,7 +58,7 @@ MISSING = [
 
 @pytest.mark.parametrize("which, drop", MISSING)
 def test_a_missing_step_shows(memory: Any, which: int, drop: int):
-    """In some orders, not in all: late writes may still be early enough."""
+    """Fails in some orders, not in all: delayed writes may still be early enough."""
     right = [is_right(memory, which, drop, seed) for seed in SEEDS]
     assert not all(right)
     assert right == [is_right(memory, which, drop, seed) for seed in SEEDS], "the seed fixes it"

@@ -21,7 +21,7 @@ def ranks(program: Any) -> Any:
 
 
 def run(
-    ranks: Any, which: int, *, count: int = 2, launches: int = 1, blocks: int = 2, **options: Any
+    ranks: Any, which: int, *, count: int = 2, launches: int = 1, aics: int = 2, **options: Any
 ) -> list[list[dict[str, npt.NDArray[np.int32]]]]:
     """Outputs as int32, by launch and rank."""
     persistent = {"windows": bytes(WINDOWS), "workspace": 4096}
@@ -31,7 +31,7 @@ def run(
             for n in range(launches)
         ],
         persistent=persistent,
-        blocks=blocks,
+        aics=aics,
         read_back=("windows", "workspace"),
         **options,
     )
@@ -43,7 +43,7 @@ def run(
 @pytest.mark.parametrize("seed", range(8))
 def test_counters_over_ranks_and_launches(ranks: Any, seed: int):
     """Atomic adds of all cores of all ranks arrive; counters keep growing over launches."""
-    results = run(ranks, 0, count=3, launches=3, blocks=4, seed=seed)
+    results = run(ranks, 0, count=3, launches=3, aics=4, seed=seed)
     for launch, by_rank in enumerate(results, 1):
         for rank in by_rank:
             assert (rank["out"][:8] == launch * 24).all()
@@ -52,7 +52,7 @@ def test_counters_over_ranks_and_launches(ranks: Any, seed: int):
 
 
 def arrival(ranks: Any, seed: int) -> list[int]:
-    return run(ranks, 1, count=2, blocks=4, seed=seed)[0][0]["windows"][16:32].tolist()
+    return run(ranks, 1, count=2, aics=4, seed=seed)[0][0]["windows"][16:32].tolist()
 
 
 def test_a_seed_fixes_the_order(ranks: Any):
@@ -64,9 +64,9 @@ def test_a_seed_fixes_the_order(ranks: Any):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_late_rank_begins_when_the_others_have_ended(ranks: Any, seed: int):
-    """All three launches of the other rank come first, where they need nothing of it."""
+    """All three launches of the other rank come first if they need nothing of the late rank."""
     for late in (0, 1):
-        window = run(ranks, 1, launches=3, blocks=4, seed=seed, late=[late])[2][0]["windows"]
+        window = run(ranks, 1, launches=3, aics=4, seed=seed, late=[late])[2][0]["windows"]
         first, second = window[16:24], window[24:32]  # the last turns of each rank's cores
         if late == 0:
             assert window[0] == 6 * 8
@@ -84,19 +84,19 @@ def test_a_late_rank_that_does_not_exist(ranks: Any):
 @pytest.mark.parametrize("seed", range(6))
 def test_flags_between_cores(ranks: Any, seed: int):
     """Modes 0, 1 and 2 and both kinds of SyncAll."""
-    out = run(ranks, 2, blocks=3, seed=seed)[0][1]["out"]
+    out = run(ranks, 2, aics=3, seed=seed)[0][1]["out"]
     np.testing.assert_array_equal(out[:6], [101, 102, 103, 104, 105, 100])
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_deadlock_report(ranks: Any, seed: int):
-    """Who waits, for which word, what it saw; cores that are done are not in it."""
+    """A deadlock report lists waiting cores, the word and the value read; no finished cores."""
     with pytest.raises(DeviceFault) as raised:
         run(ranks, 3, seed=seed)
     fault = raised.value
     assert fault.kind == "deadlock"
     assert fault.message == "no core can run: 2 cores wait"
-    assert [(w.rank, w.core, w.marker, w.region, w.offset, w.value) for w in fault.waiting] == [
+    assert [(w.rank, w.core, w.marker, w.allocation, w.offset, w.value) for w in fault.waiting] == [
         (0, "aiv0", 42, "windows", 192, 0),
         (1, "aiv0", 42, "windows", 192, 1),
     ]
@@ -109,7 +109,7 @@ def test_deadlock_report(ranks: Any, seed: int):
 
 
 def test_stale_cache_line(ranks: Any):
-    """Without cleaning the line a core never sees the change: the report shows both values."""
+    """A core that keeps a stale line never sees the change; the report has both values."""
     with pytest.raises(DeviceFault) as raised:
         run(ranks, 4, count=1)
     (waiting,) = raised.value.waiting
@@ -135,7 +135,7 @@ def test_barrier_that_not_all_reach(ranks: Any):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_polling_by_dma(ranks: Any, seed: int):
-    """A loop of short copies waits like a loop of scalar reads, and is a deadlock like it."""
+    """A loop of short copies polls like a loop of scalar reads, and is a deadlock like it."""
     run(ranks, 7, seed=seed)
     persistent = {"windows": bytes(WINDOWS), "workspace": 4096}
     with pytest.raises(DeviceFault, match="waits in DataCopyPad for windows") as raised:
@@ -145,7 +145,7 @@ def test_polling_by_dma(ranks: Any, seed: int):
 
 
 def test_a_loop_with_an_end_is_no_deadlock(ranks: Any):
-    """Reading the same word again and again is fine where the loop ends."""
+    """Repeated reads of a word are no poll if the loop ends."""
     assert run(ranks, 8, count=1)[0][0]["out"][0] == 0
     assert run(ranks, 12, count=1)[0][0]["out"][0] == 0
 
@@ -165,7 +165,7 @@ def test_ranks_are_not_in_step(ranks: Any, seed: int):
 
 
 def test_fresh_memory_between_launches(ranks: Any):
-    """Private workspace and outputs are uninitialised again; windows stay."""
+    """A launch starts with uninitialised workspace and outputs; windows keep their content."""
     results = run(ranks, 11, count=1, launches=2)
     fresh = np.frombuffer(PATTERN, np.int32)[0]
     assert [launch[0]["workspace"][0] for launch in results] == [1, 2]
@@ -180,7 +180,7 @@ def test_fresh_memory_between_launches(ranks: Any):
         ({"arrays": {}}, "kernel 'ranks': no memory for argument 'out'"),
         ({"arrays": {"out": 4, "more": 4}}, "kernel 'ranks': there is no argument 'more'"),
         ({"scalars": {"which": 0}}, "kernel 'ranks': scalars are ['launch', 'which'], found"),
-        ({"blocks": 25}, "blocks: expected 1 to 24, found 25"),
+        ({"aics": 25}, "aics: expected 1 to 24, found 25"),
         ({"windows": [b"1", b"2"]}, "persistent 'windows': expected 1 contents, found 2"),
     ],
 )
@@ -191,4 +191,4 @@ def test_arguments_that_do_not_fit(ranks: Any, change: dict[str, Any], message: 
     )
     persistent = {"windows": change.get("windows", bytes(64)), "workspace": 64}
     with pytest.raises(ValueError, match=re.escape(message)):
-        ranks.launch([[launch]], persistent=persistent, blocks=change.get("blocks", 1))
+        ranks.launch([[launch]], persistent=persistent, aics=change.get("aics", 1))

@@ -156,7 +156,7 @@ def test_integers(vector: Any):
 
 @pytest.mark.parametrize("kind, mode", [(100, RINT), (103, NONE), (104, NONE)])
 def test_mode_that_the_chip_does_not_have(vector: Any, kind: int, mode: int):
-    """Refused, not rounded in some way."""
+    """Unsupported conversions are refused, not rounded in another mode."""
     with pytest.raises(DeviceFault, match="Cast with this pair of types and this rounding mode"):
         vector.run(
             {"a": np.zeros(8, np.float32), "b": 0, "out": 32}, {"op": mode, "type": kind, "n": 8}

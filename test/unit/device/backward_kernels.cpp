@@ -39,7 +39,7 @@ struct Arguments {
   }
 };
 
-// Rows of `tile` that are this worker's.
+// The rows of `tile` of this worker.
 template <typename T>
 __aicore__ inline hpmoe::Tile<T> Part(const hpmoe::Tile<T>& tile) {
   const uint32_t worker = static_cast<uint32_t>(AscendC::GetBlockIdx());
@@ -77,7 +77,7 @@ __aicore__ inline void RunVector(uint32_t kernel, const Arguments& a) {
   }
 }
 
-// By shares, the last first; 0 is for all blocks at once.
+// Runs the shares of a product, the last first; 0 shares: all blocks in one call.
 template <typename T, uint32_t M, uint32_t N, uint32_t K, bool Accumulate, bool CannLike = false,
           typename Out>
 __aicore__ inline void MultiplyShares(const hpmoe::Tile<T>& lhs, const hpmoe::Tile<T>& rhs,

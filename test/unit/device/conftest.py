@@ -1,4 +1,4 @@
-"""The programs of this folder, built once."""
+"""Builds the C++ programs of this folder once."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ BACKWARD_KERNELS = (
 
 @dataclass
 class Kernels:
-    """The tile kernels, one at a time."""
+    """Runs tile kernels, one at a time."""
 
     executable: Path
     entry: KernelEntry
     names: Sequence[str]
 
     UNTOUCHED: ClassVar[int] = 0x7FBD
-    """What a 16-bit word of memory that was never written holds."""
+    """Content of a 16-bit word of memory before its first write."""
 
     @staticmethod
     def values(
@@ -74,7 +74,7 @@ class Kernels:
         error: npt.NDArray[np.float64],
         dtype: Dtype,
     ) -> None:
-        """Compares within `error`, the error before the result is rounded to the element type."""
+        """Asserts equality within `error`, the error before rounding to the element type."""
         assert got.shape == expected.shape
         bound = error + unit_roundoff(dtype) * (np.abs(expected) + error) + underflow_error(dtype)
         off = np.abs(got - expected) / bound
@@ -84,7 +84,7 @@ class Kernels:
 
     @staticmethod
     def pitched(values: npt.NDArray[Any], pitch: int, dtype: Dtype) -> npt.NDArray[Any]:
-        """Raw rows `pitch` elements apart, with NaN between them."""
+        """Returns raw rows `pitch` elements apart, with NaN between them."""
         bits = to_bits(values, dtype)
         raw = np.full((bits.shape[0], pitch), Kernels.UNTOUCHED, bits.dtype)
         raw[:, : bits.shape[1]] = bits
@@ -94,7 +94,7 @@ class Kernels:
     def rows_of(
         raw: npt.NDArray[np.uint8], rows: int, cols: int, pitch: int, dtype: Dtype
     ) -> npt.NDArray[np.float32]:
-        """Values of the rows; what lies between them must be untouched."""
+        """Returns the values of the rows; asserts that nothing was written between them."""
         if dtype == "f32":
             untouched = Kernels.UNTOUCHED * 0x10001
             words: npt.NDArray[Any] = raw.view(np.uint32).reshape(rows, pitch)
@@ -111,11 +111,14 @@ class Kernels:
         outputs: Sequence[int | npt.NDArray[Any]],
         *,
         dtype: Dtype = "bf16",
-        blocks: int = 1,
+        aics: int = 1,
         seed: int = 0,
         **scalars: int,
     ) -> list[npt.NDArray[np.uint8]]:
-        """Bytes of the outputs, given by sizes in bytes, or by contents that are changed."""
+        """Runs a kernel and returns the bytes of its outputs.
+
+        outputs: the size in bytes of an output, or the content of one that the kernel changes.
+        """
         arrays: dict[str, npt.NDArray[Any] | int] = {}
         for i, name in enumerate(self.entry.pointers[:3]):
             given = i < len(inputs) and inputs[i].size
@@ -131,7 +134,7 @@ class Kernels:
             self.executable,
             self.entry,
             [[RankLaunch(arrays, values, changed)]],
-            blocks=blocks,
+            aics=aics,
             machine=MACHINE,
             seed=seed,
             seconds=120,
@@ -151,7 +154,7 @@ def kernels() -> Kernels:
 
 @pytest.fixture(scope="session")
 def backward(kernels: Kernels) -> Kernels:
-    """The kernels of the backward direction; what is added to comes by `sums`."""
+    """The kernels of the backward direction; `sums` is the output that is added to."""
     pointers = ("in0", "in1", "in2", "out0", "sums")
     entry = KernelEntry("backward_kernels", pointers, kernels.entry.scalars)
     source = Path(__file__).parent / "backward_kernels.cpp"

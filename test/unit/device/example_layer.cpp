@@ -27,8 +27,7 @@ struct Arguments {
   GM_ADDR out;
 };
 
-// This launch's copy of the receive window: a rank that is one launch ahead writes to the other
-// one.
+// This launch's copy of the receive window; a rank that is one launch ahead writes to the other.
 __aicore__ inline __gm__ bfloat16_t* Received(const hpmoe::Env& env) {
   return env.Window<bfloat16_t>(kReceived) +
          static_cast<uint64_t>(env.Launch() % 2) * env.Size(kReceivedCopy);

@@ -45,9 +45,9 @@ NOTHING = np.zeros(0, np.int32)
     ],
 )
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("blocks", [1, 2])
+@pytest.mark.parametrize("aics", [1, 2])
 def test_gather_scaled_rows(
-    backward: Any, rows: int, cols: int, top_k: int, gap: int, dtype: Dtype, blocks: int
+    backward: Any, rows: int, cols: int, top_k: int, gap: int, dtype: Dtype, aics: int
 ):
     tokens = 37
     x = backward.values((tokens, cols), dtype, rows)
@@ -59,7 +59,7 @@ def test_gather_scaled_rows(
         [backward.pitched(x, cols + gap, dtype), gate, order],
         [rows * (cols + 16) * 2],
         dtype=dtype,
-        blocks=blocks,
+        aics=aics,
         rows=rows,
         cols=cols,
         inner=top_k,
@@ -112,8 +112,8 @@ def test_sum_copies(backward: Any, rows: int, cols: int, copies: int, dtype: Dty
 
 @pytest.mark.parametrize(("rows", "cols", "copies"), COPIES)
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("blocks", [1, 2])
-def test_gate_gradient(backward: Any, rows: int, cols: int, copies: int, dtype: Dtype, blocks: int):
+@pytest.mark.parametrize("aics", [1, 2])
+def test_gate_gradient(backward: Any, rows: int, cols: int, copies: int, dtype: Dtype, aics: int):
     back = backward.values((rows * copies + 5, cols), dtype, rows)
     dout = backward.values((rows, cols), dtype, cols)
     rng: Any = np.random.default_rng(cols)
@@ -128,7 +128,7 @@ def test_gate_gradient(backward: Any, rows: int, cols: int, copies: int, dtype: 
         ],
         [rows * copies * 4],
         dtype=dtype,
-        blocks=blocks,
+        aics=aics,
         rows=rows,
         cols=cols,
         inner=copies,
@@ -188,7 +188,7 @@ def test_add_rows(backward: Any, rows: int, cols: int, gap: int, dtype: Dtype):
         [backward.pitched(a, cols + 16, dtype), backward.pitched(b, cols + gap, dtype)],
         [rows * (cols + gap) * 2],
         dtype=dtype,
-        blocks=2,
+        aics=2,
         rows=rows,
         cols=cols,
         inner=cols + gap,
@@ -261,7 +261,7 @@ def weight_gradient(
 
 
 def in_order(backward: Any, rows: int, m: int, n: int, kind: int, section: int) -> Any:
-    """What weight_gradient finds, to the bit, where it adds up sums of `section` rows each."""
+    """Computes weight_gradient bit for bit, as the sum of sums over `section` rows each."""
     lhs, rhs = (
         backward.values(shape, "bf16", seed).astype(np.float32)
         for shape, seed in (((rows, m), m), ((rows, n), n + 1))
@@ -291,7 +291,7 @@ def test_weight_gradient_blocks(backward: Any, rows: int, m: int, n: int):
     weight_gradient(backward, rows, m, n)
 
 
-# The most rows over which blocks are half as wide, and one more.
+# The largest number of rows for which blocks are half as wide, and one more.
 @pytest.mark.parametrize("rows", [2040, 2041])
 @pytest.mark.parametrize("kind", [ROUNDED, FLOATS, ADDED], ids=["rounded", "floats", "added"])
 def test_weight_gradient_of_few_and_of_many_rows(backward: Any, rows: int, kind: int):
@@ -299,7 +299,7 @@ def test_weight_gradient_of_few_and_of_many_rows(backward: Any, rows: int, kind:
 
 
 # Blocks of 256 x 128, half as wide in sections of 256 rows, the last of two chunks or one. Four
-# blocks beside each other and more, with a narrow last one, above each other and smaller.
+# blocks in a row of blocks and more, with a narrow last one, several rows of blocks and smaller.
 @pytest.mark.parametrize("rows", [1021, 1024, 1190, 1281])
 @pytest.mark.parametrize(("m", "n"), [(16, 208), (272, 400)])
 @pytest.mark.parametrize("kind", [FLOATS, ADDED], ids=["floats", "added"])
@@ -308,8 +308,8 @@ def test_weight_gradient_in_sections(backward: Any, rows: int, m: int, n: int, k
     np.testing.assert_array_equal(got, in_order(backward, rows, m, n, kind, 256))
 
 
-# In sections only where there are more rows, four blocks beside each other, floats to add to, and
-# all blocks to do.
+# Sections are used only with more rows, four blocks in a row of blocks, a float result, and all
+# blocks in one task.
 @pytest.mark.parametrize(
     ("rows", "n", "kind", "shares"),
     [
@@ -333,14 +333,14 @@ def test_weight_gradient_blockings(backward: Any, blocking: int, rows: int, kind
     weight_gradient(backward, rows, 144, 176, kind=kind, blocking=blocking)
 
 
-# Operands inside wider buffers; a pitch of more than 65535 elements goes row by row.
+# Operands inside wider buffers; with a pitch above 65535 elements, rows are copied one by one.
 @pytest.mark.parametrize("gaps", [(16, 48, 32), (65536, 0, 0), (0, 65536, 0), (0, 0, 65536)])
 @pytest.mark.parametrize("kind", [ROUNDED, ADDED], ids=["rounded", "added"])
 def test_weight_gradient_pitches(backward: Any, gaps: tuple[int, int, int], kind: int):
     weight_gradient(backward, 21, 48, 80, kind=kind, gaps=gaps)
 
 
-# Blocks of 16 x 16, 9 x 3 of them: what is added is added once.
+# Blocks of 16 x 16, 9 x 3 of them: each is added once.
 @pytest.mark.parametrize("shares", [1, 2, 24, 30])
 @pytest.mark.parametrize("rows", [0, 33])
 @pytest.mark.parametrize("kind", [ROUNDED, ADDED], ids=["rounded", "added"])
@@ -350,7 +350,7 @@ def test_weight_gradient_by_shares(backward: Any, rows: int, shares: int, kind: 
 
 
 def refused(backward: Any, kernel: str, inputs: list[Any], **scalars: int) -> None:
-    """Expects the kernel to stop before it writes anything wrong."""
+    """Asserts that the kernel traps."""
     with pytest.raises(DeviceFault) as caught:
         backward.run(kernel, inputs, [1 << 12], **scalars)
     assert caught.value.kind == "trap"
@@ -402,7 +402,7 @@ def test_the_same_bits_under_every_order_of_the_cores(backward: Any, kernel: str
         if kernel == "swiglu_grad":
             inputs = [data, data]
         (raw,) = backward.run(
-            kernel, inputs, [12 * 64 * 2], blocks=2, seed=seed, inner=inner, **sizes
+            kernel, inputs, [12 * 64 * 2], aics=2, seed=seed, inner=inner, **sizes
         )
         found.add(raw.tobytes())
     assert len(found) == 1

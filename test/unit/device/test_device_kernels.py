@@ -60,8 +60,8 @@ def test_copy_rows(kernels: Any, rows: int, cols: int, src_gap: int, dst_gap: in
     ("rows", "cols", "gap"),
     [(1, 64, 0), (7, 64, 16), (16, 7168, 0), (129, 272, 0), (2500, 32, 0), (3, 50000, 16)],
 )
-@pytest.mark.parametrize("blocks", [1, 2])
-def test_gather_rows(kernels: Any, rows: int, cols: int, gap: int, blocks: int):
+@pytest.mark.parametrize("aics", [1, 2])
+def test_gather_rows(kernels: Any, rows: int, cols: int, gap: int, aics: int):
     source = kernels.values((37, cols), "f16", rows)
     rng: Any = np.random.default_rng(rows)
     top_k = 3
@@ -71,7 +71,7 @@ def test_gather_rows(kernels: Any, rows: int, cols: int, gap: int, blocks: int):
         [kernels.pitched(source, cols + gap, "f16"), order],
         [rows * cols * 2],
         dtype="f16",
-        blocks=blocks,
+        aics=aics,
         rows=rows,
         cols=cols,
         inner=top_k,
@@ -230,7 +230,7 @@ def test_grouped_matmul_blockings(
     matmul(kernels, shape, blocking=blocking, transpose=transpose)
 
 
-# Operands inside wider buffers; a pitch of more than 65535 elements goes row by row.
+# Operands inside wider buffers; with a pitch above 65535 elements, rows are copied one by one.
 @pytest.mark.parametrize("gaps", [(16, 48, 32), (65536, 0, 0), (0, 65536, 0), (0, 0, 65536)])
 @pytest.mark.parametrize("transpose", [False, True])
 def test_grouped_matmul_pitches(kernels: Any, gaps: tuple[int, int, int], transpose: bool):
@@ -245,7 +245,7 @@ def test_grouped_matmul_by_shares(kernels: Any, shares: int, transpose: bool, bl
     matmul(kernels, (171, 80, 48), blocking=blocking, transpose=transpose, shares=shares)
 
 
-# Three and more blocks beside each other, of two rows of blocks: all chunks of the left operand
+# Three and more blocks in each of two rows of blocks: all chunks of the left operand
 # stay in L1 (7 steps in chunks of 2), every second one or so (29 steps), one of them (41 in chunks
 # of 4).
 @pytest.mark.parametrize("shape", [(140, 400, 800), (140, 1808, 560), (130, 2608, 528)])
@@ -257,8 +257,8 @@ def test_grouped_matmul_keeps_chunks_of_the_left_operand(
     matmul(kernels, shape, transpose=transpose, blocking=blocking)
 
 
-# Whole blocks, whose halves are stored on their own, beside and below each other and smaller ones:
-# of one chunk, of two, and of more.
+# Whole blocks, whose halves are stored separately, next to each other and to smaller ones: of one
+# chunk, of two, and of more.
 @pytest.mark.parametrize("shape", [(256, 64, 512), (256, 272, 512), (144, 1040, 528)])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("transpose", [False, True])
@@ -279,6 +279,6 @@ def test_grouped_matmul_stops_at_operands_that_do_not_fit(kernels: Any):
 
 
 def test_untouched_is_the_pattern_of_the_model(kernels: Any):
-    """`rows_of` sees writes between the rows only if this holds."""
+    """`rows_of` detects writes between the rows only if this holds."""
     (raw,) = kernels.run("exchange", [], [64, 64], rows=0, inner=1)[:1]
     assert (raw[8:].view(np.uint16) == kernels.UNTOUCHED).all()

@@ -1,4 +1,4 @@
-"""What the tile kernels refuse: sizes beyond their local memory, operands that do not fit."""
+"""Checks of the tile kernels: sizes beyond their local memory, operands that do not match."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_matmul_blocks_beyond_the_memories_do_not_compile(
 
 
 def refused(kernels: Any, kernel: str, inputs: list[Any], output: int, **scalars: int) -> None:
-    """Expects the kernel to stop before it writes anything wrong."""
+    """Asserts that the kernel traps."""
     with pytest.raises(DeviceFault) as caught:
         kernels.run(kernel, inputs, [output, 1 << 20], **scalars)
     assert caught.value.kind == "trap"

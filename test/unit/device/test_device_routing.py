@@ -20,7 +20,7 @@ def expert_ids(tokens: int, copies: int, experts: int, seed: int) -> npt.NDArray
 
 
 def chunk_sizes(n: int, chunks: int) -> list[int]:
-    """Rows of each chunk, as the device cuts them."""
+    """Returns the number of rows of each chunk, as `hpmoe::Chunk` cuts them."""
     size = -(-n // chunks)
     return [min((c + 1) * size, n) - min(c * size, n) for c in range(chunks)]
 
@@ -30,7 +30,7 @@ def chunk_sizes(n: int, chunks: int) -> list[int]:
 def test_count_tokens(kernels: Any, tokens: int, copies: int, experts: int):
     ids = expert_ids(tokens, copies, experts, 1)
     (raw,) = kernels.run(
-        "count", [ids], [6 * experts * 4], blocks=3, rows=tokens, cols=copies, inner=experts
+        "count", [ids], [6 * experts * 4], aics=3, rows=tokens, cols=copies, inner=experts
     )
     ends = np.cumsum(chunk_sizes(tokens, 6))
     chunks = np.split(ids, ends[:-1])
@@ -67,10 +67,10 @@ def test_exchange_counts(kernels: Any, chunks: int, experts: int):
 
 @pytest.mark.parametrize("tokens", [1, 7, 129, 2500])
 @pytest.mark.parametrize(("copies", "experts"), [(1, 4), (2, 6), (8, 256)])
-@pytest.mark.parametrize("blocks", [1, 3])
-def test_place_tokens(kernels: Any, tokens: int, copies: int, experts: int, blocks: int):
+@pytest.mark.parametrize("aics", [1, 3])
+def test_place_tokens(kernels: Any, tokens: int, copies: int, experts: int, aics: int):
     ids = expert_ids(tokens, copies, experts, 3)
-    ends = np.cumsum(chunk_sizes(tokens, 2 * blocks))
+    ends = np.cumsum(chunk_sizes(tokens, 2 * aics))
     counts = [
         np.bincount(c.ravel(), minlength=experts).astype(np.int32) for c in np.split(ids, ends[:-1])
     ]
@@ -78,7 +78,7 @@ def test_place_tokens(kernels: Any, tokens: int, copies: int, experts: int, bloc
         "place",
         [ids, np.stack(counts)],
         [ids.size * 4, ids.size * 4],
-        blocks=blocks,
+        aics=aics,
         seed=tokens,
         rows=tokens,
         cols=copies,
@@ -92,7 +92,7 @@ def test_place_tokens(kernels: Any, tokens: int, copies: int, experts: int, bloc
 
 
 def rank_counts(ranks: int, experts: int, seed: int) -> npt.NDArray[np.int32]:
-    """What all ranks exchange: counts, then their exclusive prefix sum."""
+    """Returns the content of the exchange: each rank's counts, then their exclusive prefix sum."""
     rng: Any = np.random.default_rng(seed)
     sent = rng.integers(0, 50, (ranks, experts), np.int32) * rng.integers(0, 2, (ranks, experts))
     return np.hstack([sent, np.cumsum(sent, axis=1) - sent]).astype(np.int32)

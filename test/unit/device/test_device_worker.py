@@ -29,11 +29,11 @@ ROWS, HIDDEN, WIDTH, CHUNKS = 9, 48, 32, 3
 
 
 class Example:
-    """example_layer.cpp with its table, for a number of ranks and one or more blocks."""
+    """example_layer.cpp with its table, for a number of ranks and one or more AICs."""
 
-    def __init__(self, ranks: int, blocks: int):
+    def __init__(self, ranks: int, aics: int):
         self.ranks = ranks
-        self.blocks = blocks
+        self.aics = aics
         copy = ranks * ROWS * HIDDEN
         self.counters = -(-2 * copy * 2 // 64) * 64
         self.sizes = [0, 0, copy, 0, 0, ROWS, HIDDEN, WIDTH, CHUNKS, 0, ranks]
@@ -41,19 +41,24 @@ class Example:
         put = [(PUT << 24) + p for p in range(ranks)]
         multiply = [(MULTIPLY << 24) + s for s in range(ranks)]
         collect = [(COLLECT << 24) + i for i in range(ranks * CHUNKS)]
-        self.aic = [multiply[i::blocks] for i in range(blocks)]
-        self.aiv = [[*put, *collect][i :: 2 * blocks] for i in range(2 * blocks)]
+        self.aic_queues = [multiply[i::aics] for i in range(aics)]
+        self.aiv_queues = [[*put, *collect][i :: 2 * aics] for i in range(2 * aics)]
         self.header: dict[int, int] = {}
-        """Words of the header to change."""
+        """Words of the header to replace, by index."""
 
     def table(self) -> bytes:
         body = b""
         offsets: list[int] = []
-        for words in (self.sizes, self.thresholds, queue_words(self.aic), queue_words(self.aiv)):
+        for words in (
+            self.sizes,
+            self.thresholds,
+            queue_words(self.aic_queues),
+            queue_words(self.aiv_queues),
+        ):
             offsets.append(64 + len(body))
             data = np.array(words, "<i4").tobytes()
             body += data + bytes(-len(data) % 64)
-        header = [0x544D5048, 1, 64 + len(body), self.ranks, self.blocks, 3, len(self.thresholds)]
+        header = [0x544D5048, 1, 64 + len(body), self.ranks, self.aics, 3, len(self.thresholds)]
         header += [0, offsets[0], len(self.sizes), *offsets[1:], self.counters // 64]
         header += [zlib.crc32(body), 0]
         for word, value in self.header.items():
@@ -92,7 +97,7 @@ class Example:
                 "workspace": 4096 + self.ranks * ROWS * WIDTH * 2,
                 "windows": bytes(self.counters + 64 * len(self.thresholds)),
             },
-            blocks=self.blocks,
+            aics=self.aics,
             machine=MACHINE,
             seed=seed,
             seconds=60,
@@ -116,11 +121,11 @@ def queue_words(queues: Sequence[Sequence[int]]) -> list[int]:
     return [*map(int, first), *(slot for queue in queues for slot in queue)]
 
 
-@pytest.mark.parametrize("ranks, blocks", [(1, 1), (2, 1), (2, 4), (3, 2)])
+@pytest.mark.parametrize("ranks, aics", [(1, 1), (2, 1), (2, 4), (3, 2)])
 @pytest.mark.parametrize("seed", range(4))
-def test_launches_in_a_row(ranks: int, blocks: int, seed: int):
-    """Integers small enough for exact sums: every order of turns gives the same bits."""
-    Example(ranks, blocks).run(launches=4, seed=seed)
+def test_launches_in_a_row(ranks: int, aics: int, seed: int):
+    """Returns integers small enough for exact sums, so that all orders give the same bits."""
+    Example(ranks, aics).run(launches=4, seed=seed)
 
 
 @pytest.mark.parametrize(
@@ -132,11 +137,12 @@ def test_a_table_for_something_else_stops_the_kernel(word: int, value: int):
     assert example.fault().kind == "trap"
 
 
-@pytest.mark.parametrize("queue, family", [("aic", PUT), ("aic", 3), ("aiv", MULTIPLY), ("aiv", 9)])
-def test_a_task_that_the_core_does_not_have_stops_the_kernel(queue: str, family: int):
+@pytest.mark.parametrize("core, family", [("aic", PUT), ("aic", 3), ("aiv", MULTIPLY), ("aiv", 9)])
+def test_a_task_that_the_core_does_not_have_stops_the_kernel(core: str, family: int):
     example = Example(2, 1)
     slot = (family << 24) + 1
-    getattr(example, queue)[0].append(slot)
+    queues = {"aic": example.aic_queues, "aiv": example.aiv_queues}
+    queues[core][0].append(slot)
     fault = example.fault()
     assert fault.kind == "trap"
     assert fault.marker == slot
@@ -158,7 +164,7 @@ def test_a_threshold_one_too_high_never_ends():
 
 def test_a_dropped_task_never_ends():
     example = Example(2, 1)
-    example.aic[0].pop()
+    example.aic_queues[0].pop()
     assert example.fault().kind == "deadlock"
 
 
@@ -208,5 +214,5 @@ def test_route_ranges(ranks: int, experts: int, over: bool):
         expected = [(0, 0)] * len(expected)
     scalars = {"experts": experts, "ranks": ranks, "chunks": chunks, "align": align}
     launch = RankLaunch({"words": words, "out": 8 * len(expected)}, scalars)
-    out = execute(executable, entry, [[launch]], blocks=1, machine=MACHINE, seconds=60)[0][0]["out"]
+    out = execute(executable, entry, [[launch]], aics=1, machine=MACHINE, seconds=60)[0][0]["out"]
     np.testing.assert_array_equal(out.view(np.int32).reshape(-1, 2), expected)

@@ -51,7 +51,7 @@ def files_of(program: LoweredProgram) -> dict[str, str | bytes]:
 
 
 def as_call(kernel: str) -> str:
-    """`kernel.asc` with a call where the device compiler has a launch."""
+    """Returns `kernel.asc` with a call in place of the launch syntax of the device compiler."""
     text, count = re.subn(
         r"(\w+)<<<call\.blocks, 0, (\w+)>>>\(", r"fake::Launched(call.blocks, \2);\n  \1(", kernel
     )
@@ -112,14 +112,14 @@ class HostBuild:
         return self.folder / "table.bin"
 
     def run(self, *commands: str) -> list[str]:
-        """What the driver records for commands, a line each."""
+        """Runs the driver on commands; returns the lines of its record."""
         text = "\n".join(commands)
         done = subprocess.run([self.driver], input=text, capture_output=True, text=True, check=True)
         assert done.stderr == ""
         return done.stdout.splitlines()
 
     def created(self, *commands: str) -> list[str]:
-        """The record after a create that went well, without that of the create."""
+        """Runs a successful create and commands; returns the record of the commands."""
         record = self.run(f"create {self.table}", *commands)
         done = record.index("create: 0")
         return record[done + 1 :]
@@ -148,7 +148,9 @@ def build_host(program: LoweredProgram, folder: Path) -> HostBuild:
         HERE / "fake_cann" / "fake.cpp",
         *sorted((folder / "hpmoe_host").glob("*.cpp")),
     ]
-    driver, main, *rest = compile_all(sources, [folder, HERE / "fake_cann"], folder)
+    driver, main, *rest = compile_all(
+        sources, [folder, folder / "include", HERE / "fake_cann"], folder
+    )
     return HostBuild(
         program,
         folder,

@@ -1,5 +1,5 @@
-// Calls the C interface of @moe_layer as the words on standard input say, one call a line, and
-// writes what each returns between the records of the fakes.
+// Calls the C interface of @moe_layer, one call for each line of standard input, and prints each
+// result between the records of the fakes.
 #include <cstdio>
 #include <cstring>
 #include <iostream>

@@ -67,14 +67,14 @@ def test_one_launch_from_files_to_files(host_build: HostBuild, tmp_path: Path):
         f"aclrtMemcpy {size} of {size} to mem{i}" for i, size in enumerate(SIZES.values(), start=1)
     ]
     assert everything_freed(record)
-    # Nothing has written the output but the device, whose fresh memory is all 0xA5.
+    # No kernel has written the output, so it has the content of fresh device memory, 0xA5.
     out = np.fromfile(data / "rank1" / "out.bin", dtype=np.uint8)
     assert out.size == TOKENS * 128
     assert (out == 0xA5).all()
 
 
 def everything_freed(record: list[str]) -> bool:
-    """Whether all that the device handed out came back."""
+    """Returns whether all device memory was freed."""
     made = {line.split()[-1] for line in record if line.startswith("  is ")}
     calls = ("aclrtFree ", "aclshmem_free ", "aclrtDestroyStream ")
     freed = {line.split()[1] for line in record if line.startswith(calls)}

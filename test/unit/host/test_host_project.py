@@ -33,7 +33,7 @@ def test_layers_of_one_structure_share_all_but_numbers():
     wide = replace(LAYER, hidden=128, width=48, tokens=100)
     first, second = files_of(lowered(LAYER)), files_of(lowered(wide))
     differing = {name for name in first if first[name] != second[name]}
-    # What the device compiler takes is not among them: its result serves both.
+    # The device code is not among them: both targets use the same object.
     assert differing == {"README.txt", "host.cpp", "host.h", "main.cpp", "table.bin"}
 
 
@@ -82,7 +82,7 @@ def test_lines_are_short_and_formatted(name: str):
     formatter = shutil.which("clang-format", path=os.pathsep.join([beside, os.environ["PATH"]]))
     assert formatter is not None
     style = f"--style=file:{HERE.parents[2] / '.clang-format'}"
-    # No formatter knows the launch in kernel.asc.
+    # clang-format does not know the launch syntax of kernel.asc.
     for file in sorted({*TEXTS} - {"kernel.asc"}):
         text = files[file]
         assert isinstance(text, str)

@@ -97,7 +97,7 @@ def test_a_refused_launch_takes_no_number(host_build: HostBuild):
         "launch: 1: moe_layer: expected at most 64 tokens, found 65",
         "launch: 1: moe_layer: w13: expected an address in device memory, found a null pointer",
     ]
-    # Without tokens there are no rows of tokens, so no memory is needed for them.
+    # Without tokens, buffers with a row for each token may be null.
     assert record[2:] == [
         "aclrtGetLastError",
         "launch of 24 blocks in stream",
@@ -202,7 +202,7 @@ def test_failure_of_a_call_of_create(host_build: HostBuild, call: str, before: i
         table=host_build.table.stat().st_size, workspace=host_build.program.workspace_bytes
     )
     expected = f"create: 1: moe_layer: {what} failed with ACL error 207001: no luck"
-    # There is no handle after it, and nothing is left behind.
+    # There is no handle, and all memory is freed.
     assert record[-3:] == [expected, "destroy: 0", "live: none"]
     assert "aclshmem_barrier_all" not in record
     assert sum(line.endswith(" fails") for line in record) == 1
@@ -253,7 +253,7 @@ def changed(table: bytes, word: str, value: int) -> bytes:
 
 
 def broken_tables(table: bytes) -> list[tuple[bytes, str]]:
-    """Tables that must be refused, and what is said."""
+    """Tables that must be refused, and the messages."""
     flipped = bytearray(table)
     flipped[-1] ^= 1
     found = zlib.crc32(table[64:])

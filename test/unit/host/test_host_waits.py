@@ -1,4 +1,4 @@
-"""What the host says where a wait of the kernel has used up its budget."""
+"""Reports of the host when a wait of the kernel has exceeded its budget."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_lines_are_zeroed_with_the_counters(bounded: HostBuild):
 
 
 def test_event_and_task_are_named(bounded: HostBuild):
-    """Two cores have given up in this launch, one says something of another launch."""
+    """Two cores gave up in this launch; the line of a third is of another launch."""
     program = bounded.program
     given_up = program.given_up
     assert given_up is not None
@@ -59,7 +59,7 @@ def test_event_and_task_are_named(bounded: HostBuild):
 
 
 def test_a_device_that_does_not_answer(bounded: HostBuild):
-    """The failure is told as it is."""
+    """Without a readable device the report is the failure alone."""
     record = bounded.created(
         "launch 1",
         "fail aclrtSynchronizeStream 507015 0",

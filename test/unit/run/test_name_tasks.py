@@ -10,7 +10,7 @@ from hpmoe_ir.driver.compiler import read_compiled
 from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.lowering.program import LoweredProgram
 from hpmoe_ir.run.execution import name_tasks
-from hpmoe_ir.runtime.device_fault import MOST_WAITING, DeviceFault, MemoryRange, Party, Waiting
+from hpmoe_ir.runtime.device_fault import MAX_WAITING, DeviceFault, MemoryRange, Party, Waiting
 from hpmoe_ir.tools.hpmoe import main
 
 
@@ -24,10 +24,10 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> LoweredProgram:
     return read_compiled(make_context(), directory)[0].kernels["moe_layer"].program
 
 
-def race(program: LoweredProgram, region: str, begin: int) -> DeviceFault:
+def race(program: LoweredProgram, allocation: str, begin: int) -> DeviceFault:
     """A race between the first tasks of the first two families about four bytes."""
     other = Party(1, "aiv3", 1 << POINT_BITS, "b.h:2", "DataCopy")
-    memory = MemoryRange(region, 1, begin, begin + 4)
+    memory = MemoryRange(allocation, 1, begin, begin + 4)
     fault = DeviceFault(
         "race", "read", rank=0, core="aiv0", marker=0, location="a.h:1", other=other, memory=memory
     )
@@ -60,9 +60,9 @@ def test_a_counter_is_named_by_its_event(program: LoweredProgram):
     assert f"at the counter of event 1 of @{name} of rank 1" in race(program, "windows", at).message
 
 
-def waiting(core: str, marker: int | None, region: str, offset: int, reason: str) -> Waiting:
+def waiting(core: str, marker: int | None, allocation: str, offset: int, reason: str) -> Waiting:
     """A core of rank 1 that has seen 2 where 3 is now."""
-    return Waiting(1, core, marker, region, offset, 2, 3, reason, "a.h:1")
+    return Waiting(1, core, marker, allocation, offset, 2, 3, reason, "a.h:1")
 
 
 def test_a_line_for_each_waiting_core(program: LoweredProgram):
@@ -96,8 +96,8 @@ def test_a_line_for_each_waiting_core(program: LoweredProgram):
         "(a.h:1)",
         f"  @{first} (0) on rank 1 aiv2 waits in CrossCoreWaitFlag for flag 5 (a.h:1)",
         "  rank 1 aiv3 waits in SyncAll for all cores (a.h:1)",
-        *[last] * (MOST_WAITING - 4),
-        f"  and {len(cores) - MOST_WAITING} more",
+        *[last] * (MAX_WAITING - 4),
+        f"  and {len(cores) - MAX_WAITING} more",
     ]
 
 

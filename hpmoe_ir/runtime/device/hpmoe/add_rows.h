@@ -1,4 +1,4 @@
-// AddRows: the sum of two tiles, as gradients of a value that is used twice need it.
+// AddRows: the sum of two tiles, for gradients of a value that has two uses.
 #ifndef HPMOE_ADD_ROWS_H_
 #define HPMOE_ADD_ROWS_H_
 
@@ -6,7 +6,7 @@
 
 namespace hpmoe {
 
-// The sum takes the place of the first operand.
+// In UB the sum overwrites the first operand.
 template <typename T>
 class AddRowsTask {
  public:

@@ -1,4 +1,4 @@
-// BuildRoute: from the counts of all ranks to the row ranges of this rank (layout: route.h).
+// BuildRoute: computes the row ranges of this rank from the counts of all ranks (layout: route.h).
 #ifndef HPMOE_BUILD_ROUTE_H_
 #define HPMOE_BUILD_ROUTE_H_
 
@@ -46,8 +46,9 @@ class RouteBuilder {
   static constexpr uint32_t kWord = sizeof(int32_t);
   static constexpr uint32_t kRouteWords = 4 * (kMaxExperts + 2 * RouteLayout::kLine);
   static constexpr uint32_t kPieceWords = 4 * kMaxExperts;
-  static constexpr uint32_t kMaxSources = 4094;  // rows of one DMA; even, as the pairs need
-  static constexpr uint32_t kTotal = 0;          // UB addresses
+  // Even, since words are stored in pairs.
+  static constexpr uint32_t kMaxSources = kMaxBursts / 2 * 2;
+  static constexpr uint32_t kTotal = 0;  // UB addresses
   static constexpr uint32_t kBefore = kTotal + kMaxExperts * kWord;
   static constexpr uint32_t kRoute = kBefore + kMaxExperts * kWord;
   static constexpr uint32_t kPiece = kRoute + kRouteWords * kWord;
@@ -59,8 +60,8 @@ class RouteBuilder {
     SumRowsAround(before_, total_, piece_, sent, rank_);
   }
 
-  // dest_begin from the sums. Where some rank would receive more rows than it has room for, only
-  // the header is filled in, and false is returned.
+  // Computes dest_begin from the sums. If a rank would receive more rows than its capacity, writes
+  // only the header and returns false.
   __aicore__ inline bool PlaceAtOwners(uint32_t capacity) {
     const AscendC::LocalTensor<int32_t> begins = route_[layout_.dest_begin];
     for (uint32_t p = 0; p < ranks_; ++p) {
@@ -79,7 +80,7 @@ class RouteBuilder {
     return true;
   }
 
-  // sent_begin: what this rank has announced, and the end of its last expert.
+  // Copies sent_begin from this rank's prefix sums, and adds the end of its last expert.
   __aicore__ inline void PlaceSent() {
     __gm__ int32_t* own = counts_.data + static_cast<uint64_t>(rank_) * counts_.pitch;
     const AscendC::LocalTensor<int32_t> before = piece_[RowStride(experts_)];
@@ -96,8 +97,9 @@ class RouteBuilder {
     Handover<AscendC::HardEvent::S_MTE2>();
   }
 
-  // received_begin and return_begin from all ranks' counts for the own experts. Of each rank's row
-  // whole data blocks are loaded, as far as it has them, so that one instruction loads many rows.
+  // Computes received_begin and return_begin from all ranks' counts for the local experts. Columns
+  // are loaded as whole data blocks where the row has them, so that one instruction loads many
+  // rows.
   __aicore__ inline void PlaceReceived() {
     const uint32_t cols = Min(RowStride(local_), experts_);
     const uint32_t column = Min(rank_ * local_, experts_ - cols);

@@ -8,7 +8,7 @@
 
 namespace hpmoe {
 
-constexpr uint32_t kMaxExperts = 4096;  // what the routing kernels hold in UB
+constexpr uint32_t kMaxExperts = 4096;  // experts whose counts the routing kernels hold in UB
 
 namespace count_tokens {
 constexpr uint32_t kPiece = 8192;  // ids a DMA

@@ -1,4 +1,4 @@
-// Event counters: one int32 in a 64-byte line of its own, in symmetric memory. A counter only
+// Event counters: one int32 in a cache line of its own, in symmetric memory. A counter only
 // grows; launch n waits for n times the threshold, so nothing is ever reset.
 #ifndef HPMOE_COUNTERS_H_
 #define HPMOE_COUNTERS_H_
@@ -6,8 +6,6 @@
 #include "hpmoe/local.h"
 
 namespace hpmoe {
-
-constexpr uint32_t kCounterLine = 64;  // bytes
 
 // Reads one word that other cores write. The line is dropped first: the scalar data cache is not
 // coherent, and the line may be left over from an earlier launch.
@@ -20,7 +18,7 @@ __aicore__ inline int32_t ReadShared(__gm__ int32_t* word) {
   return tensor.GetValue(0);
 }
 
-// Reads one word through the data cache: what was there when its line was last loaded.
+// Reads one word through the data cache: its value when the line was last loaded.
 __aicore__ inline int32_t ReadCached(__gm__ int32_t* word) {
   __asm__ __volatile__("");
   return Global(word, 1).GetValue(0);
@@ -31,32 +29,34 @@ __aicore__ inline bool HasReached(int32_t seen, uint32_t target) {
   return static_cast<int32_t>(static_cast<uint32_t>(seen) - target) >= 0;
 }
 
-// Returns once the counter has reached `target`. A counter only grows, so a value that this core
-// has seen before and that was enough still is: many tasks of a core wait for one event.
+// Returns once the counter has reached `target`. The first read goes through the data cache: a
+// counter only grows, so a cached value that suffices still does, and many tasks of a core wait for
+// the same event.
 __aicore__ inline void WaitCounter(__gm__ int32_t* counter, uint32_t target) {
   if (HasReached(ReadCached(counter), target)) return;
   while (!HasReached(ReadShared(counter), target)) {
   }
 }
 
-// How long a core waits for a counter and how often it looks, in ticks of the system counter (20 ns
-// each on this architecture). 0: without end; at once again.
+// How long a core waits for a counter and how long it pauses between two reads of it, in ticks of
+// the system counter ([clock] system_counter of the machine description). A budget of 0 is without
+// limit.
 struct Waits {
   uint32_t budget;
   uint32_t poll_aic;
   uint32_t poll_aiv;
 };
 
-// Returns once so many ticks have passed.
+// Returns once `ticks` ticks of the system counter have passed.
 __aicore__ inline void Pause(uint32_t ticks) {
   const int64_t start = AscendC::GetSystemCycle();
   while (AscendC::GetSystemCycle() - start < static_cast<int64_t>(ticks)) {
   }
 }
 
-// As WaitCounter, but returns the value seen where the counter has reached `target` or where the
-// budget is used up. A core whose budget has ended looks once more: it may have been held up
-// itself.
+// As WaitCounter, but returns the value last read once the counter has reached `target` or the
+// budget is used up. A core whose budget has ended reads the counter once more, since it may have
+// been delayed itself.
 __aicore__ inline int32_t WaitCounter(__gm__ int32_t* counter, uint32_t target,
                                       const Waits& waits) {
   uint32_t poll = waits.poll_aiv;
@@ -76,10 +76,11 @@ __aicore__ inline int32_t WaitCounter(__gm__ int32_t* counter, uint32_t target,
 // Writes the word that this core adds to counters into its local memory, once.
 __aicore__ inline void InitSignals() {
   if ASCEND_IS_AIV {
-    AscendC::Duplicate(Ub<int32_t>(kUbWorker, 8), int32_t{1}, 8);
+    AscendC::Duplicate(Ub<int32_t>(kUbWorker, kBlockWords), int32_t{1},
+                       static_cast<int32_t>(kBlockWords));
   }
   if ASCEND_IS_AIC {
-    const AscendC::LocalTensor<int32_t> ones(AscendC::TPosition::A1, kL1Worker, 8);
+    const AscendC::LocalTensor<int32_t> ones(AscendC::TPosition::A1, kL1Worker, kBlockWords);
     AscendC::Fill(ones, AscendC::InitConstValueParams<int32_t>(1, 1, 0, 1));
   }
   AscendC::PipeBarrier<PIPE_ALL>();
@@ -89,22 +90,21 @@ __aicore__ inline void InitSignals() {
 //
 // A vector core's results and its signal leave through the same pipe. A matrix core's results leave
 // through the fixpipe and its signal through MTE3, hence the wider barrier. The smallest copy from
-// L1 is one data block: its words 1 to 7 count along in the counter's own line, where nothing else
-// lives.
+// L1 is one data block: words 1 to 7 of the counter's line, which nothing else uses, grow with it.
 __aicore__ inline void SignalCounter(__gm__ int32_t* counter) {
   if ASCEND_IS_AIV {
     AscendC::PipeBarrier<PIPE_MTE3>();
     AscendC::DataSyncBarrier<AscendC::MemDsbT::DDR>();
     AscendC::SetAtomicAdd<int32_t>();
-    StoreList(counter, Ub<int32_t>(kUbWorker, 8), 1);
+    StoreList(counter, Ub<int32_t>(kUbWorker, kBlockWords), 1);
     AscendC::SetAtomicNone();
   }
   if ASCEND_IS_AIC {
     AscendC::PipeBarrier<PIPE_ALL>();
     AscendC::DataSyncBarrier<AscendC::MemDsbT::DDR>();
     AscendC::SetAtomicAdd<int32_t>();
-    const AscendC::LocalTensor<int32_t> ones(AscendC::TPosition::A1, kL1Worker, 8);
-    AscendC::DataCopy(Global(counter, 8), ones, 8);
+    const AscendC::LocalTensor<int32_t> ones(AscendC::TPosition::A1, kL1Worker, kBlockWords);
+    AscendC::DataCopy(Global(counter, kBlockWords), ones, kBlockWords);
     AscendC::SetAtomicNone();
   }
 }

@@ -1,4 +1,5 @@
-// Credit: a rank counts the puts to it that have no rows, which send no signal.
+// Credit: the signals of puts without rows. Such a put sends none; the receiving rank, which knows
+// the counts, adds them to its counters itself.
 #ifndef HPMOE_CREDIT_H_
 #define HPMOE_CREDIT_H_
 
@@ -7,14 +8,14 @@
 
 namespace hpmoe {
 
-// For the core that has written the route of this rank, after the signal that it is there: what has
-// been signalled has landed. The numbers are in UB, one data block for each event, from which they
-// are added to the counters.
+// For the core that has written this rank's route, after it has signalled that: the route is then
+// complete in global memory. Counts are collected in UB, one data block for each event.
 class Credit {
  public:
   enum Side { kReceived, kSent };
 
-  // The route at Offset(route) of the workspace; which of its rows the puts write; `events` events.
+  // `route`: size index of the route's offset in the workspace. `side`: whether puts are counted by
+  // rows received or rows sent. `events`: number of events.
   __aicore__ inline Credit(const Env& env, uint32_t route, uint32_t experts, Side side,
                            uint32_t events)
       : env_(env),
@@ -39,19 +40,19 @@ class Credit {
   // Rows sent to global expert x.
   __aicore__ inline uint32_t Sent(uint32_t x) const { return Between(x); }
 
-  // How many of the chunks of some rows have rows.
+  // Returns how many of `chunks` chunks of `rows` rows are not empty.
   __aicore__ static inline uint32_t ChunksOf(uint32_t rows, uint32_t chunks, uint32_t align) {
     return rows == 0 ? 0 : CeilDiv(rows, RoundUp(CeilDiv(rows, chunks), align));
   }
 
-  // `puts` without rows, of those that would signal event `i`.
+  // Counts `puts` puts without rows, which would have signalled event `i`.
   __aicore__ inline void Add(uint32_t i, uint32_t puts) const {
     Require(i < events_);
     const int32_t count = count_.GetValue(i * kBlockWords);
     count_.SetValue(i * kBlockWords, count + static_cast<int32_t>(puts));
   }
 
-  // Counts towards the events from `first` on, where there is something to count.
+  // Adds the counts that are not 0 to the counters of the events from `first` on.
   __aicore__ inline void Send(uint32_t first) const {
     Handover<AscendC::HardEvent::S_MTE3>();
     for (uint32_t i = 0; i < events_; ++i) {
@@ -62,7 +63,6 @@ class Credit {
 
  private:
   static constexpr uint32_t kMaxEvents = 4096;
-  static constexpr uint32_t kBlockWords = kDataBlock / sizeof(int32_t);
   static constexpr uint32_t kBeginWords = kMaxExperts + kBlockWords;
   static constexpr uint32_t kCountWords = kMaxEvents * kBlockWords;
   static constexpr uint32_t kBegin = 0;  // UB addresses

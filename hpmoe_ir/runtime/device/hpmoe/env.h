@@ -1,4 +1,4 @@
-// What every task sees of its rank: sizes, buffers, events, the route, its peers.
+// The environment of a task: sizes, buffers, events, the route and the peers of its rank.
 #ifndef HPMOE_ENV_H_
 #define HPMOE_ENV_H_
 
@@ -12,7 +12,7 @@ namespace hpmoe {
 
 class Env {
  public:
-  // First statement of a kernel. Stops where the table is not one for this launch.
+  // First statement of a kernel. Traps unless the table fits the launch: version, AICs, ranks.
   __aicore__ inline Env(GM_ADDR table, GM_ADDR windows, GM_ADDR workspace, uint32_t tokens,
                         uint32_t launch, const Waits& waits = {0, 0, 0})
       : table_(table),
@@ -42,9 +42,9 @@ class Env {
   __aicore__ inline uint32_t Tokens() const { return tokens_; }
   __aicore__ inline uint32_t Launch() const { return launch_; }
 
-  // Shape-dependent numbers, by the enumerators of the generated code.
+  // The i-th size; the generated code has an enumerator for each i.
   __aicore__ inline uint32_t Size(uint32_t i) const { return table_.Word(i, sizes_); }
-  // A 64-bit number: sizes i (low half) and i + 1.
+  // A 64-bit size: sizes i (low half) and i + 1.
   __aicore__ inline uint64_t Offset(uint32_t i) const {
     return Size(i) | static_cast<uint64_t>(Size(i + 1)) << 32;
   }
@@ -58,13 +58,13 @@ class Env {
   __aicore__ inline __gm__ T* Window(uint32_t i) const {
     return reinterpret_cast<__gm__ T*>(windows_ + Offset(i));
   }
-  // The same place in the windows of `peer`.
+  // The same address in the windows of `peer`.
   template <typename T>
   __aicore__ inline __gm__ T* Peer(__gm__ T* address, uint32_t peer) const {
     return reinterpret_cast<__gm__ T*>(
         aclshmem_ptr(reinterpret_cast<__gm__ void*>(address), static_cast<int>(peer)));
   }
-  // The i-th rank counted from this one, so that ranks do not all turn to the same peer.
+  // The i-th rank counted from this one, so that ranks do not all access the same peer at once.
   __aicore__ inline uint32_t Neighbour(uint32_t i) const { return (rank_ + i) % ranks_; }
 
   // Tokens of chunk b of `chunks`.
@@ -81,24 +81,24 @@ class Env {
     return reinterpret_cast<__gm__ int32_t*>(counters_ +
                                              static_cast<uint64_t>(event) * kCounterLine);
   }
-  // The counter that this launch uses of an event with two copies, `events` lines apart.
+  // The counter that this launch uses of an event with two copies, which are `events` lines apart.
   __aicore__ inline uint32_t InTurn(uint32_t event, uint32_t events) const {
     return event + launch_ % 2 * events;
   }
-  // Returns once as many tasks have signalled the event, in this launch, as its threshold says.
+  // Returns once the event has had `threshold` signals in each launch so far.
   __aicore__ inline void Wait(uint32_t event) const { WaitFor(event, launch_); }
-  // The same of an event with two copies.
+  // The same for an event with two copies, used in alternate launches.
   __aicore__ inline void WaitInTurn(uint32_t event, uint32_t events) const {
     WaitFor(InTurn(event, events), launch_ / 2 + launch_ % 2);
   }
-  // Announces that all that this core has read and written so far is done.
+  // Adds 1 to the event's counter once all reads and writes of this core so far are complete.
   __aicore__ inline void Signal(uint32_t event) const { SignalCounter(Counter(event)); }
   __aicore__ inline void SignalPeer(uint32_t event, uint32_t peer) const {
     SignalCounter(Peer(Counter(event), peer));
   }
 
-  // Adds the first word of `count`, in UB, to a counter of this rank, as a signal adds 1. What the
-  // core has written before must be there.
+  // Adds the first word of `count`, in UB, to a counter of this rank, as a signal adds 1. Earlier
+  // writes of this core must be complete.
   __aicore__ inline void Add(uint32_t event, const AscendC::LocalTensor<int32_t>& count) const {
     AscendC::SetAtomicAdd<int32_t>();
     StoreList(Counter(event), count, 1);
@@ -107,19 +107,19 @@ class Env {
 
   __aicore__ inline const Table& GetTable() const { return table_; }
 
-  // The slot of the task that this core starts.
+  // Records the slot of the task that this core starts, for traces and fault reports.
   __aicore__ inline void StartTask(uint32_t slot) const {
     slot_ = slot;
     AscendC::PrintTimeStamp(slot);
   }
 
  private:
-  // Words of the line in which a core says what it waited for. The lines of all cores, AIC then
-  // AIV, come after the counters; the host has set them to 0.
+  // Words of the line in which a core records the wait that it gave up. The lines of all cores,
+  // AIC then AIV, follow the counters; the host initialises them to 0.
   enum GivenUp : uint32_t { kLaunch, kEvent, kSeen, kTarget, kSlot, kGivenUpWords };
 
-  // Returns once `launches` launches have signalled the event as often as its threshold says. Where
-  // the budget of a wait ends first, the core says what it waited for, and stops.
+  // Returns once the event has had `launches` times its threshold of signals. If the budget of a
+  // wait ends first, the core records the wait and traps.
   __aicore__ inline void WaitFor(uint32_t event, uint32_t launches) const {
     const uint32_t target = table_.Word(event, thresholds_) * launches;
     if (waits_.budget == 0 && waits_.poll_aic == 0 && waits_.poll_aiv == 0) {
@@ -157,7 +157,7 @@ class Env {
   uint32_t tokens_;
   uint32_t launch_;
   Waits waits_;
-  mutable uint32_t slot_ = 0;  // for a report only
+  mutable uint32_t slot_ = 0;  // for GiveUp
   uint32_t rank_;
   uint32_t ranks_;
   uint32_t sizes_;

@@ -1,4 +1,4 @@
-// ExchangeCounts: one rank's counts for one peer, put straight into the peer's window.
+// ExchangeCounts: the put of one rank's counts into the window of one peer.
 #ifndef HPMOE_EXCHANGE_COUNTS_H_
 #define HPMOE_EXCHANGE_COUNTS_H_
 

@@ -1,4 +1,4 @@
-// GateGradient: how much the loss changes with each gate weight.
+// GateGradient: the gradient of the router weights.
 #ifndef HPMOE_GATE_GRADIENT_H_
 #define HPMOE_GATE_GRADIENT_H_
 
@@ -7,9 +7,9 @@
 namespace hpmoe {
 
 // A unit is a block of columns of one token: its K rows and the token's gradient are loaded while
-// the unit before is multiplied. Each copy's products are folded, the upper half onto the lower,
-// down to one data block, which is added to that of the token's other units. The scalar unit adds
-// up the last eight numbers. The order of the additions depends on the sizes alone, so the result
+// the previous unit is multiplied. Each copy's products are folded, the upper half onto the lower,
+// down to one data block, which is added to that of the token's other units. The scalar unit sums
+// the last eight numbers. The order of the additions depends on the sizes alone, so the result
 // has the same bits in every run.
 template <typename T>
 class GateGradientTask {

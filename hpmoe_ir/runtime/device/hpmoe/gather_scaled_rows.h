@@ -6,10 +6,9 @@
 
 namespace hpmoe {
 
-// Two slabs of rows: one is filled, multiplied where it lies and written out, while the other is a
-// step behind. The float numbers between are needed once, since the vector unit does one thing at a
-// time. A pair's weight may lie anywhere in the gate weights: each comes by a copy of its own, into
-// a data block of its own.
+// Two slabs of rows: one is loaded, multiplied in place and stored, while the other is a step
+// behind. The float intermediate is single-buffered, since only the vector unit uses it. A pair's
+// weight may be anywhere in the gate weights, so each is copied on its own, to its own data block.
 template <typename T>
 class GatherScaledTask {
  public:
@@ -34,15 +33,15 @@ class GatherScaledTask {
   }
 
  private:
-  static constexpr uint32_t kPairs = 256;  // whose numbers and weights are held in UB
+  static constexpr uint32_t kPairs = 256;  // pairs whose numbers and weights UB holds
   static constexpr uint32_t kBlockFloats = kDataBlock / sizeof(float);
   static constexpr uint32_t kWeights = kPairs * sizeof(int32_t);  // UB addresses
   static constexpr uint32_t kData = kWeights + kPairs * kDataBlock;
-  // Of a slab: whole vectors in both widths.
+  // Elements of a slab; a multiple of kVectorBytes is whole vectors of 16 and of 32 bits.
   static constexpr uint32_t kElements =
-      (kUbBytes - kData) / (2 * sizeof(T) + sizeof(float)) / (16 * kFractal) * (16 * kFractal);
+      (kUbBytes - kData) / (2 * sizeof(T) + sizeof(float)) / kVectorBytes * kVectorBytes;
   static_assert(kData + kElements * (2 * sizeof(T) + sizeof(float)) <= kUbBytes, "UB");
-  static_assert(kElements / kFractal <= put_rows::kMaxBlocks, "rows of one DMA");
+  static_assert(kElements / kFractal <= kMaxBursts, "rows of one DMA");
 
   // Rows first .. first + n - 1, whose pairs fit the lists.
   __aicore__ inline void RunPairs(uint32_t first, uint32_t n) {

@@ -61,9 +61,9 @@ __aicore__ inline void GroupedMatmulBlocks(const Tile<T>& a, const Tile<T>& w, c
 }
 
 // out [rows x n] = a [rows x Kdim] * w [Kdim x n], or * w^T with w [n x Kdim] when TransposeRhs;
-// sums in float, rounded to nearest even on the way out. Kdim and n are multiples of 16; only valid
+// sums in float, rounded to nearest even when stored. Kdim and n are multiples of 16; only valid
 // rows are written. M x N is the block of the result in L0C, K the inner step in L0A and L0B.
-// Blocks first, first + step, .. of out are done, row by row of blocks: by default all.
+// Computes blocks first, first + step, .. of out, row by row of blocks; by default all.
 template <typename T, uint32_t M, uint32_t N, uint32_t K, bool TransposeRhs>
 __aicore__ inline void GroupedMatmul(const Tile<T>& a, const Tile<T>& w, const Tile<T>& out,
                                      uint32_t first = 0, uint32_t step = 1) {

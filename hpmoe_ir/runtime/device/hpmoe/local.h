@@ -1,24 +1,17 @@
-// Local memories: what kernels may use, and tensors at fixed addresses in them.
+// Tensors at fixed addresses of local memories, lists between global memory and UB, flags.
 #ifndef HPMOE_LOCAL_H_
 #define HPMOE_LOCAL_H_
 
+#include "hpmoe/machine.h"
 #include "kernel_operator.h"
 
 namespace hpmoe {
 
-constexpr uint32_t kUbBytes = 183 * 1024;  // 0 .. kUbBytes belongs to the running kernel
-constexpr uint32_t kL1Bytes = 510 * 1024;
-constexpr uint32_t kL0aBytes = 64 * 1024;
-constexpr uint32_t kL0bBytes = 64 * 1024;
-constexpr uint32_t kL0cBytes = 128 * 1024;
-
-// The worker loop's own kilobyte, above that of the kernels.
+// The worker loop's kilobyte in the reserved part, which starts where that of the kernels ends.
 constexpr uint32_t kUbWorker = kUbBytes;
 constexpr uint32_t kL1Worker = kL1Bytes;
 
-constexpr uint32_t kDataBlock = 32;    // bytes: unit of a DMA, alignment of UB and L1 addresses
-constexpr uint32_t kFractal = 16;      // rows and columns of a fractal of 16-bit elements
-constexpr uint32_t kMaxPitch = 65535;  // elements: what one ND to NZ copy can step over
+constexpr uint32_t kBlockWords = kDataBlock / sizeof(int32_t);  // 32-bit words of a data block
 
 template <typename T>
 __aicore__ inline AscendC::LocalTensor<T> Ub(uint32_t address, uint32_t count) {
@@ -49,7 +42,7 @@ __aicore__ inline void StoreList(__gm__ T* dst, const AscendC::LocalTensor<T>& s
   AscendC::DataCopyPad(Global(dst, count), src, burst);
 }
 
-// A pipe waits for what another one has been given so far.
+// Makes a pipe wait for all instructions that another pipe has been given so far.
 template <AscendC::HardEvent event>
 __aicore__ inline void Handover(int32_t id = 0) {
   AscendC::SetFlag<event>(id);

@@ -1,4 +1,4 @@
-// PlaceTokens: where the pairs of one token chunk stand in the rank's send order.
+// PlaceTokens: the positions of the pairs of one token chunk in the rank's send order.
 #ifndef HPMOE_PLACE_TOKENS_H_
 #define HPMOE_PLACE_TOKENS_H_
 
@@ -8,12 +8,12 @@
 
 namespace hpmoe {
 
-// The tokens of a chunk that go to one expert stand side by side in the send order, so they are
-// collected in UB and written as one run per expert: other chunks write the words next to them, and
+// The tokens of a chunk that go to one expert are consecutive in the send order, so they are
+// collected in UB and written as one run per expert: other chunks write the adjacent words, and
 // only a DMA can write part of a cache line without touching the rest.
 //
-// Where an expert's next pair goes, in the send order and among the runs, is one pair of words: two
-// accesses of the scalar unit for a pair, beside one for each of the two lists.
+// The position of an expert's next pair in the send order and its place in the runs are one pair of
+// words: two scalar accesses for a pair, besides one for each of the two lists.
 class TokenPlacer {
  public:
   __aicore__ inline TokenPlacer(const Tile<int32_t>& chunk_counts, uint32_t b)
@@ -29,7 +29,7 @@ class TokenPlacer {
   }
 
   // Places pairs first .. first + n - 1 of the chunk, pair i being choice i % K of a token.
-  // `counts`: the pairs of each expert among them, where all pairs of the chunk are placed at once.
+  // `counts`: their number for each expert, if they are all pairs of the chunk; else null.
   __aicore__ inline void Place(const Tile<int32_t>& ids, __gm__ int32_t* order,
                                __gm__ int32_t* position, uint32_t first, uint32_t n,
                                __gm__ int32_t* counts) {

@@ -12,13 +12,12 @@ namespace put_rows {
 constexpr uint32_t kListBytes = 4096;  // row numbers of a gather
 constexpr uint32_t kListWords = kListBytes / sizeof(int32_t);
 constexpr uint32_t kSlabBytes = (kUbBytes - kListBytes) / 2 / kDataBlock * kDataBlock;
-constexpr uint32_t kMaxBlocks = 4095;  // rows of one strided DMA
 
 // The widest block of columns that a slab holds, and as many of its rows as fit.
 template <typename T>
 __aicore__ inline Blocks SlabBlocks(uint32_t rows, uint32_t cols) {
   const uint32_t width = Min(cols, kSlabBytes / sizeof(T));
-  const uint32_t height = Min(kSlabBytes / (width * sizeof(T)), kMaxBlocks);
+  const uint32_t height = Min(kSlabBytes / (width * sizeof(T)), kMaxBursts);
   return {rows, cols, height, width};
 }
 

@@ -1,9 +1,9 @@
 // The route of one launch: which rows go where. Written by one task (build_route.h), read by all
 // cores whose tasks cover rows of the route.
 //
-// It is read through the data cache: it fills whole lines, nobody touches them in a launch before
-// that task has ended, and it does not change afterwards. Lines of an earlier launch are gone since
-// the start of the kernel (env.h).
+// It is read through the data cache: it fills whole lines, no core accesses them in a launch before
+// that task has ended, and it does not change afterwards. The kernel's start has invalidated lines
+// of an earlier launch (env.h).
 #ifndef HPMOE_ROUTE_H_
 #define HPMOE_ROUTE_H_
 
@@ -12,14 +12,14 @@
 
 namespace hpmoe {
 
-// Word offsets of the arrays of a route; each array is padded to whole 64-byte lines.
+// Word offsets of the arrays of a route; each array is padded to whole cache lines.
 struct RouteLayout {
-  static constexpr uint32_t kLine = 16;     // words
+  static constexpr uint32_t kLine = kCounterLine / sizeof(int32_t);  // words of a cache line
   static constexpr uint32_t kStatus = 0;    // words of the header: 0 ok, 1 a rank is over capacity
   static constexpr uint32_t kOverRank = 1;  // that rank
   static constexpr uint32_t kOverRows = 2;  // its rows
   static constexpr uint32_t kCapacity = 3;  // rows that a rank can receive
-  static constexpr uint32_t kSentBegin = 16;  // E + 1: first row of an expert in the send order
+  static constexpr uint32_t kSentBegin = kLine;  // E + 1: first row of an expert in the send order
 
   uint32_t dest_begin;      // E: first row in the owner's receive buffer
   uint32_t received_begin;  // L*R + 1: first row received for (local expert e, source s)
@@ -35,8 +35,8 @@ struct RouteLayout {
   }
 };
 
-// Row ranges of this rank. All are empty when the routing is over capacity: every rank sees the
-// same counts and so decides alike.
+// Row ranges of this rank. All are empty if the routing exceeds the capacity of any rank; every
+// rank decides so from the same counts.
 class Route {
  public:
   __aicore__ inline Route(__gm__ int32_t* words, uint32_t experts, uint32_t ranks)

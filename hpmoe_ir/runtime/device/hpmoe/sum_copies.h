@@ -1,4 +1,4 @@
-// SumCopies: each token's rows, back from the experts, added up.
+// SumCopies: the sum of each token's rows that came back from the experts.
 #ifndef HPMOE_SUM_COPIES_H_
 #define HPMOE_SUM_COPIES_H_
 

@@ -1,6 +1,6 @@
-// The task table: queues, thresholds and sizes of one program, made by the compiler. It is constant
-// while the program runs, so scalar reads through the data cache are safe once the cache has been
-// emptied at the start.
+// The task table: queues, thresholds and sizes of one program, computed by the compiler. It is
+// constant during a launch, so reads through the scalar data cache are safe once the kernel's start
+// has invalidated the cache.
 #ifndef HPMOE_TABLE_H_
 #define HPMOE_TABLE_H_
 
@@ -17,7 +17,7 @@ enum TableWord : uint32_t {
   kWordVersion = 1,
   kWordBytes = 2,
   kWordRanks = 3,
-  kWordBlocks = 4,  // AIC workers; twice as many AIV workers
+  kWordBlocks = 4,  // AIC workers; kAivPerAic as many AIV workers
   kWordFamilies = 5,
   kWordEvents = 6,
   kWordTasks = 7,
@@ -26,12 +26,11 @@ enum TableWord : uint32_t {
   kWordThresholds = 10,  // byte offset of int32[events]
   kWordAicQueue = 11,    // byte offsets of the queue sections
   kWordAivQueue = 12,
-  kWordCounters = 13,  // 64-byte lines inside the windows before the counters
+  kWordCounters = 13,  // cache lines of the windows before the counters
   kWordChecksum = 14,
 };
 
-// A queue slot: family in the upper 8 bits, point of its grid in the lower 24.
-constexpr uint32_t kPointBits = 24;
+// A queue slot: the point of a family's grid in the lower kPointBits bits, the family above.
 constexpr uint32_t kPointMask = (1u << kPointBits) - 1;
 
 class Table {

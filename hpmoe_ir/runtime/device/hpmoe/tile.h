@@ -1,5 +1,5 @@
-// What a tile kernel is given: views of rows in global memory, and the arithmetic that cuts rows
-// into chunks and blocks.
+// Operands of tile kernels: views of rows in global memory, and the arithmetic that cuts rows into
+// chunks and blocks.
 #ifndef HPMOE_TILE_H_
 #define HPMOE_TILE_H_
 
@@ -7,7 +7,7 @@
 
 namespace hpmoe {
 
-// A block of a row-major buffer. `first` is the index of its first row in the whole buffer.
+// A view of part of a row-major buffer. `first`: index of its first row in the buffer.
 template <typename T>
 struct Tile {
   __gm__ T* data;
@@ -17,7 +17,7 @@ struct Tile {
   uint32_t first;
 };
 
-// A run of rows in some buffer.
+// Consecutive rows of a buffer.
 struct Rows {
   uint32_t begin;
   uint32_t count;
@@ -29,12 +29,13 @@ __aicore__ inline uint32_t RoundDown(uint32_t n, uint32_t unit) { return n / uni
 __aicore__ inline uint32_t Min(uint32_t a, uint32_t b) { return a < b ? a : b; }
 __aicore__ inline uint32_t Max(uint32_t a, uint32_t b) { return a < b ? b : a; }
 
-// Stops the core where a kernel's contract is broken: nothing is clipped or skipped.
+// Traps unless a kernel's precondition holds; wrong arguments are never clipped or skipped.
 __aicore__ inline void Require(bool holds) {
   if (!holds) AscendC::Trap();
 }
 
-// Chunk c of the C chunks of `rows`; every chunk but the last holds a multiple of `align` rows.
+// Chunk c of `chunks` chunks of `rows`; each but the last non-empty one has a multiple of `align`
+// rows.
 __aicore__ inline Rows Chunk(const Rows& rows, uint32_t c, uint32_t chunks, uint32_t align) {
   const uint32_t size = RoundUp(CeilDiv(rows.count, chunks), align);
   const uint32_t begin = Min(c * size, rows.count);
@@ -50,13 +51,13 @@ __aicore__ inline Tile<T> Slice(__gm__ T* base, uint32_t pitch, const Rows& rows
           rows.begin};
 }
 
-// The whole of a buffer of `rows` rows without gaps.
+// The tile of a whole buffer of `rows` rows without gaps.
 template <typename T>
 __aicore__ inline Tile<T> Whole(__gm__ T* base, uint32_t rows, uint32_t cols) {
   return {base, rows, cols, cols, 0};
 }
 
-// A tile cut into blocks of at most block_rows x block_cols, row by row of blocks.
+// A tile cut into blocks of at most block_rows x block_cols, which are numbered row by row.
 struct Blocks {
   uint32_t rows;
   uint32_t cols;

@@ -10,8 +10,8 @@
 namespace hpmoe {
 
 // The operands of WeightGradient: the inner dimension is that of the rows, of which there may be
-// any number. Both chunks in L1 are NZ with whole fractals of rows; those beyond the last row are
-// zeroed in both operands, since what lies there may be NaN, which times zero is NaN.
+// any number. Both chunks in L1 are NZ with whole fractals of rows; rows past the last one are
+// zeroed in both operands, since they may hold NaN, and NaN times zero is NaN.
 template <typename T, typename Out, class Plan, bool Accumulate>
 struct WeightGradientOperands {
   Tile<T> lhs;
@@ -44,7 +44,7 @@ struct WeightGradientOperands {
     if constexpr (Accumulate) AscendC::SetAtomicNone();
   }
 
-  // A sum over a section, added to what those before it have left.
+  // Stores the sum over a section, added to the sums of earlier sections.
   __aicore__ inline void StoreSection(const AscendC::LocalTensor<float>& result,
                                       const Blocks::Block& b, bool first) const {
     if (Accumulate || !first) AscendC::SetAtomicAdd<float>();
@@ -80,8 +80,7 @@ struct WeightGradientOperands {
   }
 };
 
-// Of the arguments of WeightGradient, what all ways to compute it need. Returns whether there is
-// anything to do.
+// Checks the arguments of WeightGradient. Returns whether there is anything to compute.
 template <typename T, bool Accumulate, typename Out>
 __aicore__ inline bool WeightGradientNeeds(const Tile<T>& lhs, const Tile<T>& rhs,
                                            const Tile<Out>& out, const Share& share) {
@@ -101,7 +100,7 @@ __aicore__ inline void WeightGradientBlocks(const Tile<T>& lhs, const Tile<T>& r
   MatmulPipeline<Plan, Operands>({lhs, rhs, out}, out.rows, out.cols, lhs.rows, share).Run();
 }
 
-// All blocks, section by section of the rows.
+// All blocks, with the rows cut into sections.
 template <class Plan, bool Accumulate, typename T, typename Out>
 __aicore__ inline void WeightGradientSections(const Tile<T>& lhs, const Tile<T>& rhs,
                                               const Tile<Out>& out) {
@@ -115,11 +114,11 @@ __aicore__ inline void WeightGradientSections(const Tile<T>& lhs, const Tile<T>&
 // the step of rows in L0A and L0B. Blocks first, first + step, .. of out are done, row by row of
 // blocks: by default all.
 //
-// Blocks are half as wide where that leaves the matrix unit waiting for less, so that two fit L0C
-// and one is stored while the other is summed up. Over few rows a block takes long to store for
-// what it takes to sum up: where L1 can hold M columns of all rows, and this task has several
-// blocks of these, for which they are then read once. Over many rows, of all blocks and with floats
-// in out: where the columns of a section of the rows are read once for four blocks or more.
+// Blocks are half as wide, so that L0C holds two and one is stored while the other is summed, in
+// two cases. Over few rows, where storing a block takes long compared with summing it: if L1 can
+// hold M columns of all rows and this task has several blocks of these columns, which are then read
+// once. Over many rows, if this task computes all blocks of a float out: the rows are cut into
+// sections, whose columns are read once for four blocks or more.
 template <typename T, uint32_t M, uint32_t N, uint32_t K, bool Accumulate, typename Out>
 __aicore__ inline void WeightGradient(const Tile<T>& lhs, const Tile<T>& rhs, const Tile<Out>& out,
                                       uint32_t first = 0, uint32_t step = 1) {

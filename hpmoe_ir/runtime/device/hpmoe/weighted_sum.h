@@ -1,4 +1,5 @@
-// WeightedSum: each token's rows, back from the experts, times its gate weights.
+// WeightedSum: the sum of each token's rows that came back from the experts, times its gate
+// weights.
 #ifndef HPMOE_WEIGHTED_SUM_H_
 #define HPMOE_WEIGHTED_SUM_H_
 

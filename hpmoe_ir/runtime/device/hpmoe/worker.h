@@ -1,4 +1,4 @@
-// The worker loop: a core runs the tasks of its queue in order.
+// The worker loop, in which a core runs the tasks of its queue in order.
 #ifndef HPMOE_WORKER_H_
 #define HPMOE_WORKER_H_
 
@@ -6,8 +6,8 @@
 
 namespace hpmoe {
 
-// Runs this core's slots of a queue section: run(family, point) for each. A task starts with idle
-// pipes, so it may use local memory and flags as it likes.
+// Calls run(family, point) for each slot of this core in a queue section. A task starts with idle
+// pipes, so it may use all local memory of kernels and all flags.
 template <class Run>
 __aicore__ inline void RunQueue(const Env& env, uint32_t queue, uint32_t workers, const Run& run) {
   const Table& table = env.GetTable();
@@ -32,7 +32,7 @@ __aicore__ inline void RunAicQueue(const Env& env, const Run& run) {
 template <class Run>
 __aicore__ inline void RunAivQueue(const Env& env, const Run& run) {
   const Table& table = env.GetTable();
-  RunQueue(env, table.Word(kWordAivQueue), 2 * table.Word(kWordBlocks), run);
+  RunQueue(env, table.Word(kWordAivQueue), kAivPerAic * table.Word(kWordBlocks), run);
 }
 
 }  // namespace hpmoe

@@ -1,4 +1,4 @@
-// What a failed call says, and the checks of the calls that the host side makes itself.
+// Exceptions of the host side, and checks of calls of the ACL runtime and the symmetric memory.
 #ifndef HPMOE_HOST_FAILURE_H_
 #define HPMOE_HOST_FAILURE_H_
 
@@ -9,19 +9,19 @@
 
 namespace hpmoe_host {
 
-// A call that did not do its work.
+// A call that failed; its text names the call and the reason.
 class Failure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// A launch that every rank ended before anything was sent.
+// A launch whose routing exceeds the capacity; every rank stopped before any row was sent.
 class OverCapacity : public Failure {
  public:
   using Failure::Failure;
 };
 
-// Throws where a call of the ACL runtime failed. `call` says what was tried.
+// Throws Failure if a call of the ACL runtime failed. `call`: its name and purpose.
 inline void CheckAcl(aclError error, const std::string& call) {
   if (error == ACL_SUCCESS) return;
   const char* details = aclGetRecentErrMsg();
@@ -30,13 +30,13 @@ inline void CheckAcl(aclError error, const std::string& call) {
   throw Failure(text);
 }
 
-// Throws where a call of the symmetric-memory library failed.
+// Throws Failure if a call of the symmetric-memory library failed.
 inline void CheckShmem(int error, const std::string& call) {
   if (error == 0) return;
   throw Failure(call + " failed with symmetric-memory error " + std::to_string(error));
 }
 
-// Throws where the caller gave what the layer can't take.
+// Throws Failure with `text` unless `condition` holds.
 inline void Require(bool condition, const std::string& text) {
   if (!condition) throw Failure(text);
 }

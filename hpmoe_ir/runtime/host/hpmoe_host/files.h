@@ -1,4 +1,4 @@
-// Whole files of bytes.
+// Reading and writing of whole files; all functions throw Failure with the name of the file.
 #ifndef HPMOE_HOST_FILES_H_
 #define HPMOE_HOST_FILES_H_
 
@@ -11,14 +11,14 @@ namespace hpmoe_host {
 
 using Bytes = std::vector<uint8_t>;
 
-// Throw Failure naming the file.
 Bytes ReadFile(const std::string& path);
 void WriteFile(const std::string& path, const Bytes& data);
 
-// The file's bytes, of which there must be `bytes`.
+// Reads a file that must have exactly `bytes` bytes.
 Bytes ReadExactly(const std::string& path, size_t bytes);
 
-// Rows of `row_bytes` bytes that the data has; throws Failure where a part of a row is left.
+// Returns the number of rows of `row_bytes` bytes in the data, which must be whole rows. `path` is
+// for the failure.
 uint32_t RowsOf(const Bytes& data, size_t row_bytes, const std::string& path);
 
 }  // namespace hpmoe_host

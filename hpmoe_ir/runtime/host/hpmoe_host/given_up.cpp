@@ -1,12 +1,13 @@
 #include "hpmoe_host/given_up.h"
 
+#include "hpmoe/machine.h"
+
 namespace hpmoe_host {
 namespace {
 
-constexpr uint32_t kLineWords = 16;
-constexpr uint32_t kPointBits = 24;  // of a queue slot
+constexpr uint32_t kLineWords = hpmoe::kCounterLine / sizeof(uint32_t);
 
-// Words of a line.
+// Words of a core's line, as hpmoe/env.h writes them.
 enum Word { kLaunch, kEvent, kSeen, kTarget, kSlot };
 
 std::string EventName(uint32_t event, const WaitNames& names) {
@@ -19,8 +20,8 @@ std::string EventName(uint32_t event, const WaitNames& names) {
 }
 
 std::string TaskName(uint32_t slot, const WaitNames& names) {
-  const uint32_t number = slot >> kPointBits;
-  uint32_t point = slot & ((1u << kPointBits) - 1);
+  const uint32_t number = slot >> hpmoe::kPointBits;
+  uint32_t point = slot & ((1u << hpmoe::kPointBits) - 1);
   if (number >= names.tasks.size()) return "task " + std::to_string(slot);
   const TaskFamily& family = names.tasks[number];
   std::string coordinates;
@@ -34,7 +35,9 @@ std::string TaskName(uint32_t slot, const WaitNames& names) {
 }  // namespace
 
 uint64_t GivenUpBytes(uint32_t blocks, const WaitNames& names) {
-  return names.events.empty() ? 0 : uint64_t{3} * blocks * kLineWords * sizeof(uint32_t);
+  return names.events.empty()
+             ? 0
+             : uint64_t{1 + hpmoe::kAivPerAic} * blocks * kLineWords * sizeof(uint32_t);
 }
 
 std::string GivenUpText(const std::vector<uint32_t>& lines, uint32_t blocks, uint32_t launch,

@@ -1,4 +1,4 @@
-// What the cores of a rank waited for when a wait had used up its budget.
+// Reports of waits that exceeded their budget: each core that gives up leaves a line in memory.
 #ifndef HPMOE_HOST_GIVEN_UP_H_
 #define HPMOE_HOST_GIVEN_UP_H_
 
@@ -21,16 +21,17 @@ struct TaskFamily {
   std::vector<uint32_t> extents;
 };
 
-// Names by which to tell what was waited for; none where waits have no budget.
+// Names of events and tasks for the report; empty where waits have no budget.
 struct WaitNames {
   std::vector<EventFamily> events;
   std::vector<TaskFamily> tasks;
 };
 
-// Bytes of the lines of all cores, AIC then AIV, which come after the counters in the windows.
+// Returns the bytes of the lines of all cores, AIC then AIV, which follow the counters in the
+// windows. `blocks`: AICs.
 uint64_t GivenUpBytes(uint32_t blocks, const WaitNames& names);
 
-// A line of text for each core that has given up in this launch. `lines` is what is in its memory.
+// Returns a line of text for each core that gave up in `launch`. `lines`: content of that memory.
 std::string GivenUpText(const std::vector<uint32_t>& lines, uint32_t blocks, uint32_t launch,
                         const WaitNames& names);
 

@@ -1,4 +1,4 @@
-// The border between C++ with exceptions and a C interface with result codes.
+// Conversion of exceptions into the result codes of the C interface.
 #ifndef HPMOE_HOST_GUARD_H_
 #define HPMOE_HOST_GUARD_H_
 
@@ -11,13 +11,13 @@ namespace hpmoe_host {
 
 enum ResultCode : int { kOk = 0, kFailed = 1, kOverCapacity = 2 };
 
-// What the last failed call of this thread said; empty where none has failed.
+// Text of this thread's last failure; empty if there was none.
 inline std::string& LastError() {
   thread_local std::string text;
   return text;
 }
 
-// Runs `body`; its exception becomes a result code and the text of LastError.
+// Runs `body` and returns a result code; the text of its exception is stored in LastError.
 template <typename Body>
 int Guarded(Body body) noexcept {
   try {

@@ -1,4 +1,4 @@
-// What a launch gives the kernel besides the caller's buffers.
+// Arguments of a launch besides the caller's buffers.
 #ifndef HPMOE_HOST_KERNEL_CALL_H_
 #define HPMOE_HOST_KERNEL_CALL_H_
 

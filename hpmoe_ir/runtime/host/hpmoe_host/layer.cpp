@@ -2,15 +2,16 @@
 
 #include <array>
 
+#include "hpmoe/machine.h"
 #include "hpmoe_host/failure.h"
 #include "shmem.h"
 
 namespace hpmoe_host {
 namespace {
 
-constexpr size_t kWindowAlignment = 512;  // what copies between devices are fastest with
-constexpr size_t kCounterLine = 64;
-constexpr size_t kStatusWords = 16;
+constexpr size_t kWindowAlignment = hpmoe::kL2Line;  // copies between devices are fastest with it
+constexpr size_t kCounterLine = hpmoe::kCounterLine;
+constexpr size_t kStatusWords = kCounterLine / sizeof(int32_t);
 constexpr int32_t kNotWritten = -1;
 
 // Words of the status, and values of the first.
@@ -28,12 +29,12 @@ void CheckCores(aclrtDevAttr attribute, const char* kind, int64_t needed) {
                                std::to_string(found) + "; compile with its machine description");
 }
 
-// All cores of the kernel must run at the same time: a core that is not there is waited for
-// forever.
+// Checks that the device has as many cores as the task table has queues. All of them must run at
+// the same time, since tasks wait for each other.
 void CheckDevice(const LayerPlan& plan) {
   const int64_t blocks = plan.header[kBlocks];
   CheckCores(ACL_DEV_ATTR_CUBE_CORE_NUM, "AIC", blocks);
-  CheckCores(ACL_DEV_ATTR_VECTOR_CORE_NUM, "AIV", 2 * blocks);
+  CheckCores(ACL_DEV_ATTR_VECTOR_CORE_NUM, "AIV", hpmoe::kAivPerAic * blocks);
 }
 
 void CheckRanks(const LayerPlan& plan) {
@@ -50,7 +51,7 @@ void CheckRanks(const LayerPlan& plan) {
 }  // namespace
 
 Layer::Layer(const LayerPlan& plan, const void* table, size_t table_bytes) try : plan_(plan) {
-  // All that one rank can find out alone comes before what all ranks do together.
+  // Local checks come before collective calls, so that one rank's failure leaves no rank waiting.
   CheckTable(table, table_bytes, plan.header);
   CheckDevice(plan);
   CheckRanks(plan);
@@ -69,7 +70,7 @@ Layer::Layer(const LayerPlan& plan, const void* table, size_t table_bytes) try :
         static_cast<uint8_t*>(windows_.address()) + plan.header[kCounters] * kCounterLine;
     CheckAcl(aclrtMemset(counters, counter_bytes, 0, counter_bytes), "aclrtMemset of the counters");
   }
-  // A rank may signal as soon as it has left this barrier.
+  // After this barrier any rank may signal, so counters are 0 on all ranks before it.
   aclshmem_barrier_all();
 } catch (const Failure& failure) {
   throw Failure(std::string(plan.name) + ": " + failure.what());
@@ -85,9 +86,9 @@ void Layer::LaunchBy(std::initializer_list<Argument> given, uint32_t tokens,
             Prefixed(std::string(argument.name) +
                      ": expected an address in device memory, found a null pointer"));
   }
-  // An error that an earlier call left behind is not the launch's.
+  // Clears an error of an earlier call, which would be taken for the launch's.
   (void)aclrtGetLastError(ACL_RT_THREAD_LEVEL);
-  // Wraps around at 2^32, as the counters and what is compared with them do.
+  // Wraps around at 2^32, as the counters and their targets do.
   const uint32_t launch = launch_ + 1;
   enqueue({plan_.header[kBlocks], status_.address(), table_.address(), workspace_.address(),
            windows_.address(), tokens, launch});
@@ -128,7 +129,7 @@ std::string Layer::GivenUp() const {
   const uint8_t* lines = static_cast<const uint8_t*>(windows_.address()) +
                          (plan_.header[kCounters] + plan_.header[kEvents]) * kCounterLine;
   std::vector<uint32_t> words(bytes / sizeof(uint32_t));
-  // After a trap the device may not answer any more: then there is nothing to add.
+  // After a trap the device may not answer any more; the report then has no lines of cores.
   if (aclrtMemcpy(words.data(), bytes, lines, bytes, ACL_MEMCPY_DEVICE_TO_HOST) != ACL_SUCCESS) {
     return "";
   }
@@ -144,7 +145,7 @@ void Layer::Close() {
       if (first.empty()) first = failure.what();
     }
   };
-  // Neither this rank nor, once all ranks are here, any other writes into memory that is freed.
+  // This rank's writes end here; freeing symmetric memory waits for the other ranks.
   note(aclrtSynchronizeDevice(), "aclrtSynchronizeDevice");
   windows_.Free();
   note(status_.Free(), "aclrtFree of the status");

@@ -16,10 +16,10 @@
 
 namespace hpmoe_host {
 
-// What the compiler says of a layer.
+// Sizes and names of a compiled layer.
 struct LayerPlan {
   const char* name;
-  uint32_t tokens;  // most tokens of a rank
+  uint32_t tokens;  // largest number of tokens of a rank
   uint64_t workspace_bytes;
   uint64_t window_bytes;
   TableHeader header;  // of its task table
@@ -30,7 +30,7 @@ struct LayerPlan {
 struct Argument {
   const char* name;
   const void* address;
-  bool of_tokens;  // has a row for each token, so none where there are no tokens
+  bool of_tokens;  // has a row for each token, so it may be null where there are no tokens
 };
 
 class Layer {
@@ -41,8 +41,8 @@ class Layer {
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;
 
-  // Has `enqueue` put the kernel's next launch into the stream. `given` are the buffers among the
-  // arguments, to be checked. Throws Failure.
+  // Calls `enqueue` to put the kernel's next launch into the stream. `given`: the buffers among the
+  // arguments, whose addresses are checked. Throws Failure.
   template <typename Arguments>
   void Launch(std::initializer_list<Argument> given, uint32_t tokens, const Arguments& arguments,
               aclrtStream stream,
@@ -50,8 +50,8 @@ class Layer {
     LaunchBy(given, tokens, [&](const KernelCall& call) { enqueue(arguments, call, stream); });
   }
 
-  // Waits for the stream and reads what the last launch reported. Throws OverCapacity where a rank
-  // would have got more rows than it has room for, Failure where the launch went wrong.
+  // Waits for the stream and reads the status of the last launch. Throws OverCapacity where a rank
+  // would have received more rows than its capacity, Failure where the launch failed.
   void CheckStatus(aclrtStream stream);
 
   // Waits for the device and frees everything, whatever fails. Throws the first Failure.
@@ -60,9 +60,10 @@ class Layer {
  private:
   void LaunchBy(std::initializer_list<Argument> given, uint32_t tokens,
                 const std::function<void(const KernelCall&)>& enqueue);
-  // What cores have left in their lines, if that can be read.
+  // Returns the report of cores that gave up a wait; empty where device memory can't be read.
   std::string GivenUp() const;
-  // A rank that went wrong can't take part in further launches: the others' counters have moved on.
+  // Throws Failure, now and on every later call: counters of the other ranks have already counted
+  // this launch, so a rank that failed can't take part in another.
   [[noreturn]] void Break(const std::string& text);
   std::string Prefixed(const std::string& text) const;
 

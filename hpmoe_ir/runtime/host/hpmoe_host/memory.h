@@ -12,11 +12,11 @@
 
 namespace hpmoe_host {
 
-// Device memory that only this rank reaches. No bytes are no memory: the address is null.
+// Device memory of this rank alone. The address is null where there are 0 bytes.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
-  // `what` names the memory in the text of a failure.
+  // `what` names the memory in a failure.
   DeviceMemory(size_t bytes, const std::string& what) : bytes_(bytes) {
     if (bytes == 0) return;
     CheckAcl(aclrtMalloc(&address_, bytes, ACL_MEM_MALLOC_HUGE_FIRST),
@@ -34,7 +34,7 @@ class DeviceMemory {
   void* address() const { return address_; }
   size_t bytes() const { return bytes_; }
 
-  // Copies `bytes` bytes from or to the host, at once.
+  // Copies `bytes` bytes from or to the host; returns when done.
   void Upload(const void* source, size_t bytes, const std::string& what) {
     if (bytes == 0) return;
     CheckAcl(aclrtMemcpy(address_, bytes_, source, bytes, ACL_MEMCPY_HOST_TO_DEVICE),
@@ -46,7 +46,7 @@ class DeviceMemory {
              "aclrtMemcpy of " + what + " from the device");
   }
 
-  // Gives the memory back before the owner ends, for those who want to know whether it went well.
+  // Frees the memory and returns the error, which the destructor ignores.
   aclError Free() noexcept {
     void* address = std::exchange(address_, nullptr);
     bytes_ = 0;
@@ -58,7 +58,8 @@ class DeviceMemory {
   size_t bytes_ = 0;
 };
 
-// Memory that all ranks have in the same size and can reach. All ranks make and free it together.
+// Symmetric memory: every rank has it in the same size and can access that of all others. Allocate
+// and Free are collective.
 class SymmetricMemory {
  public:
   SymmetricMemory() = default;

@@ -15,7 +15,8 @@ struct RunOptions {
 };
 
 // PROGRAM DIRECTORY [--rank N] [--device N] [--table FILE] [--address tcp://HOST:PORT]
-// The rank is by default that of the variable RANK_ID, the device that of the rank. Throws Failure.
+// The default rank is the environment variable RANK_ID, or 0; the default device has the number of
+// the rank. Throws Failure.
 RunOptions ReadOptions(int argc, char** argv);
 
 }  // namespace hpmoe_host

@@ -25,7 +25,7 @@ Process::~Process() {
   try {
     Close();
   } catch (const Failure&) {
-    // Whoever wants to know calls Close.
+    // A caller that needs the failure calls Close itself.
   }
 }
 

@@ -1,4 +1,4 @@
-// ACL and the symmetric memory of a process, for programs that have no framework to do it.
+// Initialisation of ACL and the symmetric memory, for programs without a framework that does it.
 #ifndef HPMOE_HOST_PROCESS_H_
 #define HPMOE_HOST_PROCESS_H_
 
@@ -18,20 +18,20 @@ struct ProcessOptions {
 // Initialised from construction to Close. A process has at most one.
 class Process {
  public:
-  // Throws Failure, with everything undone that was done.
+  // Throws Failure after undoing the steps that succeeded.
   explicit Process(const ProcessOptions& options);
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
   ~Process();
 
-  // Ends it, whatever fails. Throws the first Failure.
+  // Finalises all, even if a step fails. Throws the first Failure.
   void Close();
 
  private:
   void Start(const ProcessOptions& options);
 
   int device_;
-  int steps_ = 0;  // of the initialisation, done and not yet undone
+  int steps_ = 0;  // steps of the initialisation that are done and not yet undone
 };
 
 }  // namespace hpmoe_host

@@ -1,4 +1,4 @@
-// The task table before it goes to the device.
+// Checks of the task table before it is copied to the device.
 #ifndef HPMOE_HOST_TABLE_IMAGE_H_
 #define HPMOE_HOST_TABLE_IMAGE_H_
 
@@ -8,7 +8,7 @@
 
 namespace hpmoe_host {
 
-// Words of the header, by which the host side knows its table.
+// Words of the header, as in hpmoe/table.h.
 enum TableWord : uint32_t {
   kMagic,
   kVersion,

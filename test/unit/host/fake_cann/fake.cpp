@@ -9,7 +9,7 @@
 #include "acl/acl.h"
 #include "shmem.h"
 
-// Tests leave handles open on purpose, and look at what lives by the fakes.
+// Tests leave handles open on purpose; leaks are checked by the fakes.
 extern "C" const char* __asan_default_options() { return "detect_leaks=0"; }
 
 namespace fake {
@@ -30,7 +30,7 @@ void Say(const std::string& line) {
   std::fflush(stdout);
 }
 
-// The code that a call returns: 0 unless it was told to fail.
+// Returns the code of a call: 0 unless it is set to fail.
 int Result(const std::string& call, const std::string& arguments) {
   const auto found = TheDevice().failing.find(call);
   const bool fails = found != TheDevice().failing.end() && found->second.calls_before-- == 0;
@@ -41,7 +41,7 @@ int Result(const std::string& call, const std::string& arguments) {
 }
 
 void* NewBlock(const std::string& kind, size_t bytes) {
-  // Filled with what no one may take for zeroed.
+  // Filled with a value that can't be taken for zeroed memory.
   live.push_back({kind + std::to_string(++blocks_so_far), std::vector<uint8_t>(bytes, 0xA5)});
   Say("  is " + live.back().name);
   return live.back().bytes.data();
@@ -113,7 +113,7 @@ using fake::TheDevice;
 extern "C" {
 
 aclError aclInit(const char*) {
-  // Programs without a driver are told what fails by a variable: CALL CODE CALLS_BEFORE.
+  // For programs without a driver, a variable sets a failing call: CALL CODE CALLS_BEFORE.
   if (const char* text = std::getenv("FAKE_CANN_FAIL")) {
     std::istringstream words(text);
     std::string call;

@@ -1,5 +1,4 @@
-// A device, its memory and its peers that only keep a record: each call is a line on standard
-// output.
+// A fake device with its memory and peers, which records calls: each is a line on standard output.
 #ifndef FAKE_CANN_FAKE_H_
 #define FAKE_CANN_FAKE_H_
 
@@ -12,7 +11,7 @@ namespace fake {
 
 struct Failing {
   int code = 0;
-  int calls_before = 0;  // calls that go well first
+  int calls_before = 0;  // successful calls before the failure
 };
 
 struct Device {
@@ -20,7 +19,7 @@ struct Device {
   int64_t vector_cores = 48;
   int ranks = 2;
   int shmem_status = 0;
-  // What the kernel does: writes this status, leaves this error behind.
+  // Effects of the kernel: the status that it writes, the error that it leaves.
   std::array<int32_t, 4> kernel_status = {};
   int launch_error = 0;
   int last_error = 0;
@@ -29,17 +28,17 @@ struct Device {
 
 Device& TheDevice();
 
-// Makes `call` fail with `code` after it went well `calls_before` times.
+// Makes `call` fail with `code` after `calls_before` successful calls.
 void Fail(const std::string& call, int code, int calls_before);
 
-// Names of addresses in the record; memory that the device hands out is named by itself.
+// Names an address in the record; memory of the device has names already.
 void Name(const void* address, const std::string& name);
 std::string NameOf(const void* address);
 
-// The address that has a name; null where none has it.
+// Returns the address with a name, or null.
 void* Named(const std::string& name);
 
-// Memory that nobody has given back.
+// Memory that has not been freed.
 std::string Live();
 
 // A launch of a kernel, as the device compiler makes it of <<<blocks, 0, stream>>>.

@@ -1,4 +1,4 @@
-// Kernels of the clamp extension. One buffer each: simple rather than fast.
+// Kernels of the clamp extension. They are single-buffered: simple rather than fast.
 #ifndef CLAMP_EXTENSION_CLAMP_H_
 #define CLAMP_EXTENSION_CLAMP_H_
 
@@ -6,7 +6,7 @@
 
 namespace clamp_extension {
 
-constexpr uint32_t kElements = 8 * 1024;  // of a block, in 16 bits and in float
+constexpr uint32_t kElements = 8 * 1024;  // elements of a block, held in 16 bits and in float
 
 template <typename T>
 __aicore__ inline void LoadFloats(const AscendC::LocalTensor<float>& floats,

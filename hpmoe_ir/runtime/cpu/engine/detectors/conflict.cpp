@@ -18,7 +18,7 @@ std::string DescribeBytes(const Conflict& at) {
 
 void FailConflict(const char* kind, const std::string& message, const Conflict& at) {
   const std::string memory = Format(
-      ", \"memory\": {\"region\": %s, \"rank\": %d, \"begin\": %llu, \"end\": %llu}",
+      ", \"memory\": {\"allocation\": %s, \"rank\": %d, \"begin\": %llu, \"end\": %llu}",
       QuoteJson(at.allocation == nullptr ? SpaceName(at.space) : at.allocation->name).c_str(),
       at.allocation == nullptr ? at.now->core->rank : at.allocation->rank,
       static_cast<unsigned long long>(at.begin), static_cast<unsigned long long>(at.end));

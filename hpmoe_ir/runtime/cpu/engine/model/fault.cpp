@@ -73,9 +73,9 @@ void Fail(const char* kind, const std::string& message, Where where) {
 
 static std::string WaitingEntry(const Core& core, const std::string& allocation, long long offset,
                                 long long seen, long long memory, const std::string& reason) {
-  return Format("{\"rank\": %d, \"core\": %s, \"marker\": %lld, \"region\": %s, \"offset\": %lld, ",
-                core.rank, QuoteJson(core.Name()).c_str(), static_cast<long long>(core.marker),
-                QuoteJson(allocation).c_str(), offset) +
+  return Format("{\"rank\": %d, \"core\": %s, \"marker\": %lld, ", core.rank,
+                QuoteJson(core.Name()).c_str(), static_cast<long long>(core.marker)) +
+         Format("\"allocation\": %s, \"offset\": %lld, ", QuoteJson(allocation).c_str(), offset) +
          Format("\"value\": %lld, \"memory\": %lld, \"reason\": %s, \"location\": %s}", seen,
                 memory, QuoteJson(reason).c_str(), QuoteJson(Location(core.where)).c_str());
 }

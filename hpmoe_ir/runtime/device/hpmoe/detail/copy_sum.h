@@ -1,5 +1,4 @@
-// The sum over the copies of each token, with weights or without: part of WeightedSum and
-// SumCopies.
+// The sum over the copies of each token, with weights (WeightedSum) or without (SumCopies).
 #ifndef HPMOE_DETAIL_COPY_SUM_H_
 #define HPMOE_DETAIL_COPY_SUM_H_
 
@@ -7,19 +6,19 @@
 
 namespace hpmoe {
 
-// A unit is a block of columns of one token: the K rows of a unit are loaded while the one before
-// is summed up in float, always in the order k = 0 .. K - 1, so that the sum has the same bits in
-// every run.
+// A unit is a block of columns of one token: the K rows of a unit are loaded while the
+// previous unit is summed in float, always in the order k = 0 .. K - 1, so that the sum has the
+// same bits in every run.
 template <typename T, bool Weighted>
 class CopySumTask {
  public:
-  // gate is not read where there are no weights.
+  // `gate` is read only with weights.
   __aicore__ inline CopySumTask(const Tile<T>& back, const Tile<int32_t>& position,
                                 const Tile<float>& gate, const Tile<T>& out)
       : back_(back), position_(position), gate_(gate), out_(out), copies_(position.cols) {
     Require(copies_ > 0 && copies_ <= kListWords);
-    const uint32_t widest =
-        RoundDown((kUbBytes - kData) / ((2 * copies_ + 2) * sizeof(T) + 3 * sizeof(float)), 16);
+    const uint32_t widest = RoundDown(
+        (kUbBytes - kData) / ((2 * copies_ + 2) * sizeof(T) + 3 * sizeof(float)), kFractal);
     Require(widest >= kFractal);
     width_ = RoundUp(CeilDiv(out.cols, CeilDiv(out.cols, widest)), kFractal);
   }
@@ -80,7 +79,7 @@ class CopySumTask {
     AscendC::Cast(Wide(0), slab, AscendC::RoundMode::CAST_NONE, unit.cols);
     AscendC::PipeBarrier<PIPE_V>();
     for (uint32_t k = 0; k < copies_; ++k) {
-      // The next row is converted beside the sum: one barrier a row.
+      // The next row is converted before the barrier of this sum, so that a row needs one barrier.
       if (k + 1 < copies_) {
         AscendC::Cast(Wide((k + 1) % 2), slab[(k + 1) * width_], AscendC::RoundMode::CAST_NONE,
                       unit.cols);

@@ -22,7 +22,7 @@ struct MatmulPlan {
   static_assert(2 * kLhsStep <= kL0aBytes, "L0A holds two steps of M x K");
   static_assert(2 * kRhsStep <= kL0bBytes, "L0B holds two steps of K x N");
   static_assert(kResult <= kL0cBytes, "L0C holds M x N");
-  static_assert(N <= 4080, "Fixpipe's nSize");
+  static_assert(N <= kMaxFixpipeCols, "one Fixpipe stores N columns");
 
   // Steps of a chunk: as many as L1 holds twice, but a power of two, so that the rows of a chunk
   // start at multiples of the transfer size that global memory likes.
@@ -68,11 +68,11 @@ struct CannLikeGradientPlan : CannLikeMatmulPlan<T, M, N, K> {
   static constexpr uint32_t kParts = 1;
 };
 
-// How a product uses L1: chunks of some steps of the inner dimension, each of both operands twice,
-// and in what is left some chunks of the left operand, which stay there while blocks of the same
-// rows follow each other. Those that stay are spread evenly over the inner dimension, since loads
-// run only a chunk ahead. Half as many steps a chunk take twice as many instructions, but leave
-// room for more: worth it where at least half of the left operand then stays.
+// How a product uses L1: double-buffered chunks of both operands, each of several steps of the
+// inner dimension, and in the rest some chunks of the left operand, which stay in L1 while blocks
+// of the same rows follow each other. Chunks that stay are spread evenly over the inner dimension,
+// since loads run only one chunk ahead. Halving the steps of a chunk doubles the instructions but
+// leaves more room: done where at least half of the left operand then stays.
 template <class Plan>
 class MatmulL1 {
  public:
@@ -119,8 +119,7 @@ class MatmulL1 {
 };
 
 // A row-major block of global memory to NZ in L1; columns a multiple of 16. Rows up to the next
-// multiple of 16 stay as they are: whatever they hold ends in rows of the result that are not
-// stored.
+// multiple of 16 are not written: they affect only rows of the result that are not stored.
 template <typename T>
 __aicore__ inline void LoadNz(const AscendC::LocalTensor<T>& dst, __gm__ T* src, uint32_t rows,
                               uint32_t cols, uint32_t pitch) {
@@ -130,7 +129,7 @@ __aicore__ inline void LoadNz(const AscendC::LocalTensor<T>& dst, __gm__ T* src,
     AscendC::DataCopy(dst, Global(src, static_cast<uint64_t>(rows - 1) * pitch + cols), params);
     return;
   }
-  // The copy's pitch is a 16-bit number: wider buffers go row by row.
+  // The copy's pitch is a 16-bit number, so wider buffers are copied row by row.
   params.nValue = 1;
   params.srcDValue = cols;
   for (uint32_t r = 0; r < rows; ++r) {
@@ -140,7 +139,7 @@ __aicore__ inline void LoadNz(const AscendC::LocalTensor<T>& dst, __gm__ T* src,
 }
 
 // Columns k .. k + depth - 1 of the left operand to L0A: one instruction for each 16 columns, whose
-// fractals end a row of fractals apart.
+// fractals are stored a row of fractals apart.
 template <typename T>
 __aicore__ inline void LhsToL0(const AscendC::LocalTensor<T>& dst,
                                const AscendC::LocalTensor<T>& src, uint32_t rows, uint32_t k,
@@ -152,8 +151,8 @@ __aicore__ inline void LhsToL0(const AscendC::LocalTensor<T>& dst,
   }
 }
 
-// Rows k .. k + depth - 1 of a left operand that is given transposed, `chunk` rows of `cols`
-// columns in L1, to L0A: one instruction for each 16 rows turns their fractals, which end a row of
+// Rows k .. k + depth - 1 of a transposed left operand, `chunk` rows of `cols` columns in L1, to
+// L0A: one instruction for each 16 rows transposes their fractals, whose places are a row of
 // fractals apart.
 template <typename T>
 __aicore__ inline void TransposedLhsToL0(const AscendC::LocalTensor<T>& dst,
@@ -194,8 +193,8 @@ __aicore__ inline void TransposedRhsToL0(const AscendC::LocalTensor<T>& dst,
   }
 }
 
-// result (+)= lhs * rhs. Rows count as whole fractals: a single row would be taken for a vector,
-// with another layout of the left operand.
+// result (+)= lhs * rhs. Rows are rounded up to whole fractals: Mmad takes a single row for a
+// vector, for which the left operand has another layout.
 template <typename T>
 __aicore__ inline void Accumulate(const AscendC::LocalTensor<float>& result,
                                   const AscendC::LocalTensor<T>& lhs,
@@ -204,11 +203,11 @@ __aicore__ inline void Accumulate(const AscendC::LocalTensor<float>& result,
   const uint32_t padded = RoundUp(rows, kFractal);
   AscendC::MmadParams params(padded, cols, depth, 0, false, from_zero);
   AscendC::Mmad(result, lhs, rhs, params);
-  // A short product may start before the one before it has left the same place in L0C.
-  if (padded / kFractal * (cols / kFractal) < 10) AscendC::PipeBarrier<PIPE_M>();
+  // A short product may start before the previous one has written the same place in L0C.
+  if (padded / kFractal * (cols / kFractal) < kMinPipelinedFractals) AscendC::PipeBarrier<PIPE_M>();
 }
 
-// How the fixpipe turns float into the type of the result.
+// Conversion of the fixpipe from float to the type of the result.
 template <typename T>
 constexpr QuantMode_t kStoreMode = QuantMode_t::NoQuant;
 template <>

@@ -1,5 +1,5 @@
-// The matrix core's work on one product: blocks of the result one after the other, its queues
-// overlapping.
+// The pipeline of the matrix core for one product: blocks of the result one after the other, with
+// overlapping queues.
 #ifndef HPMOE_DETAIL_MATMUL_PIPELINE_H_
 #define HPMOE_DETAIL_MATMUL_PIPELINE_H_
 
@@ -7,7 +7,7 @@
 
 namespace hpmoe {
 
-// The blocks of a product that a task does: first, first + step, and so on.
+// The blocks of a product that a task computes: first, first + step, and so on.
 struct Share {
   uint32_t first = 0;
   uint32_t step = 1;
@@ -19,20 +19,21 @@ struct Columns {
   uint32_t count;
 };
 
-// Blocks of M x N results, each summed up in L0C over chunks of the inner dimension that lie in L1.
-// The matrix core's queues overlap by double buffers: while chunk i is multiplied, chunk i + 1 (be
-// it of the next block) is on its way into L1, and step by step the next operands into L0.
+// Computes blocks of M x N results, each summed in L0C over chunks of the inner dimension in L1.
+// Double buffers let the matrix core's queues overlap: while chunk i is multiplied, chunk i + 1,
+// which may belong to the next block, is loaded into L1, and the operands of the next step into L0.
 //
-// Operands knows where the operands and the result are:
+// `Operands` loads the operands and stores the result:
 //   LoadLhs(l1, block, begin, depth), LoadRhs: inner indices begin .. begin + depth - 1 of a
 //   block's
-//     operand to L1; indices up to the next multiple of 16, too, must end in L0 as zeros;
+//     operand to L1; indices up to the next multiple of 16 must be zeros in L0;
 //   LoadStep(l0, lhs, rhs, block, columns, depth, k, step): inner indices k .. k + step - 1 of a
 //     chunk in L1, depth counted in whole fractals, to L0A and, these columns of the block, to L0B;
 //   Store(result, block, columns): columns of a result from L0C to global memory.
 //
-// Where L0C holds one result only, the first and the last chunk of a block go half by half of its
-// columns: one half is stored while the other is still summed up, or begun anew for the next block.
+// Where L0C holds one result only, the first and the last chunk of a block are multiplied half by
+// half of its columns: one half is stored while the other is still summed, or started for the next
+// block.
 template <class Plan, class Operands>
 class MatmulPipeline {
  public:
@@ -83,9 +84,10 @@ class MatmulPipeline {
     return blocks_.At(share_.first + i * share_.step);
   }
 
-  // Brings both operands of chunk i into L1, the left one unless it has stayed there.
+  // Loads both operands of chunk i into L1, the left one unless it has stayed there.
   //
-  // What stays was last read a block earlier, two or more chunks ago, and so before the flag.
+  // A chunk that stays is overwritten only for another row of blocks: it was last read a block
+  // earlier, two or more chunks ago, and so before the flag.
   __aicore__ inline void Load(uint32_t i) const {
     const uint32_t block = i / l1_.Chunks();
     const Blocks::Block b = Block(block);
@@ -108,13 +110,13 @@ class MatmulPipeline {
     const uint32_t slot = i % 2;
     const bool first = chunk == 0, last = chunk + 1 == l1_.Chunks();
     AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE1>(slot);
-    // The halves of a smaller block would lie elsewhere in L0C.
+    // Halves of a smaller block would have other addresses in L0C.
     const bool whole = RoundUp(b.rows, kFractal) == Plan::kRows && b.cols == Plan::kCols;
     const uint32_t parts = (first || last) && whole ? Plan::kParts : 1;
     for (uint32_t part = 0; part < parts; ++part) {
       const uint32_t cols = b.cols / parts;
       const uint32_t place = block % Plan::kResults + part;
-      // What is not halved takes both places.
+      // A block that is not halved takes both places.
       const uint32_t places = parts == Plan::kParts ? 1 : Plan::kParts;
       for (uint32_t p = place; first && p < place + places; ++p) {
         AscendC::WaitFlag<AscendC::HardEvent::FIX_M>(p);
@@ -131,7 +133,7 @@ class MatmulPipeline {
     }
   }
 
-  // Adds a chunk to columns of a result. `leaves`: nothing else is read from the chunk in L1.
+  // Adds a chunk to columns of a result. `leaves`: this is the last read of the chunk in L1.
   __aicore__ inline void Sum(const AscendC::LocalTensor<float>& result, const Blocks::Block& b,
                              const Columns& part, uint32_t chunk, uint32_t slot, bool leaves) {
     const uint32_t depth = Max(RoundUp(Depth(chunk), kFractal), kFractal);

@@ -1,4 +1,4 @@
-// Rows of counts, loaded and summed up in UB: part of the routing kernels.
+// Loads and sums of rows of counts in UB, for the routing kernels.
 #ifndef HPMOE_DETAIL_ROW_SUM_H_
 #define HPMOE_DETAIL_ROW_SUM_H_
 
@@ -8,12 +8,10 @@
 namespace hpmoe {
 
 // Words from one row to the next of `LoadRows`.
-__aicore__ inline uint32_t RowStride(uint32_t cols) {
-  return RoundUp(cols, kDataBlock / sizeof(int32_t));
-}
+__aicore__ inline uint32_t RowStride(uint32_t cols) { return RoundUp(cols, kBlockWords); }
 
-// Loads the rows of a matrix into UB, at most 4095 of them. Rows that are no whole data blocks are
-// bursts of their own: several such bursts in one instruction are not dependable.
+// Loads the rows of a matrix into UB, at most kMaxBursts of them. Rows that are no whole data
+// blocks are loaded one by one: an instruction with several such bursts is not reliable.
 __aicore__ inline void LoadRows(const AscendC::LocalTensor<int32_t>& dst,
                                 const Tile<int32_t>& matrix) {
   const uint32_t stride = RowStride(matrix.cols);
@@ -53,7 +51,7 @@ __aicore__ inline void AddRowsTo(const AscendC::LocalTensor<int32_t>& sum,
 __aicore__ inline void SumRows(const AscendC::LocalTensor<int32_t>& sum,
                                const AscendC::LocalTensor<int32_t>& piece,
                                const Tile<int32_t>& matrix) {
-  const uint32_t piece_rows = Min(piece.GetSize() / RowStride(matrix.cols), 4095);
+  const uint32_t piece_rows = Min(piece.GetSize() / RowStride(matrix.cols), kMaxBursts);
   Require(piece_rows > 0);
   AscendC::Duplicate(sum, int32_t{0}, static_cast<int32_t>(matrix.cols));
   for (uint32_t begin = 0; begin < matrix.rows; begin += piece_rows) {

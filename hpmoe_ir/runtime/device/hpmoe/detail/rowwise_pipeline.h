@@ -1,5 +1,5 @@
-// RowwisePipeline: element by element arithmetic in float on blocks of rows, while the next block
-// is loaded and the one before is stored: part of AddRows, SwiGlu and SwiGluGrad.
+// RowwisePipeline: element-wise arithmetic in float on blocks of rows, while the next block is
+// loaded and the previous one is stored; for AddRows, SwiGlu and SwiGluGrad.
 #ifndef HPMOE_DETAIL_ROWWISE_PIPELINE_H_
 #define HPMOE_DETAIL_ROWWISE_PIPELINE_H_
 
@@ -7,17 +7,16 @@
 
 namespace hpmoe {
 
-// UB holds `Narrows` 16-bit tensors of a block, each twice so that loads, arithmetic and stores
-// overlap, and `Wides` float tensors, once since the vector unit does one thing at a time. InPlace:
-// results take the places of operands, so that a slot is loaded again only once it is stored;
-// otherwise once it is computed, and a result waits for the store of the one before it.
+// UB holds `Narrows` 16-bit tensors of a block, double-buffered so that loads, arithmetic and
+// stores overlap, and `Wides` float tensors, single-buffered since only the vector unit uses them.
+// InPlace: results overwrite operands, so a slot is loaded again only after its store; otherwise
+// after its arithmetic, and a result waits for the store of the previous result in its slot.
 template <typename T, uint32_t Narrows, uint32_t Wides, bool InPlace>
 class RowwisePipeline {
  public:
-  // Of a block: whole vectors in both widths.
-  static constexpr uint32_t kElements = kUbBytes /
-                                        (Narrows * 2 * sizeof(T) + Wides * sizeof(float)) /
-                                        (16 * kFractal) * (16 * kFractal);
+  // Elements of a block; a multiple of kVectorBytes is whole vectors of 16 and of 32 bits.
+  static constexpr uint32_t kElements =
+      kUbBytes / (Narrows * 2 * sizeof(T) + Wides * sizeof(float)) / kVectorBytes * kVectorBytes;
 
   // Blocks of about the same width, a multiple of 16.
   static __aicore__ inline Blocks EvenBlocks(uint32_t rows, uint32_t cols) {
@@ -62,7 +61,7 @@ class RowwisePipeline {
   static constexpr uint32_t kNarrow = kElements * sizeof(T);  // bytes
   static constexpr uint32_t kWide = kElements * sizeof(float);
   static_assert(2 * Narrows * kNarrow + Wides * kWide <= kUbBytes, "UB");
-  static_assert(kElements / kFractal <= put_rows::kMaxBlocks, "rows of one DMA");
+  static_assert(kElements / kFractal <= kMaxBursts, "rows of one DMA");
 
   template <typename Task>
   static __aicore__ inline void Load(const Task& task, const Blocks::Block& b, uint32_t slot) {

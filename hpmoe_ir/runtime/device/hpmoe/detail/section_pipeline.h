@@ -1,4 +1,4 @@
-// The matrix core's work on sums over a long inner dimension, section by section.
+// The pipeline of the matrix core for sums over a long inner dimension, section by section.
 #ifndef HPMOE_DETAIL_SECTION_PIPELINE_H_
 #define HPMOE_DETAIL_SECTION_PIPELINE_H_
 
@@ -6,48 +6,48 @@
 
 namespace hpmoe {
 
-// How sums over a long inner dimension use L1: the left operand of a section lies there whole, that
-// of the next one comes meanwhile, and chunks of the right operand come twice.
+// How sums over a long inner dimension use L1: it holds the whole left operand of a section, that
+// of the next section, which is loaded meanwhile, and double-buffered chunks of the right operand.
 template <class Plan>
 struct SectionL1 {
-  // Chunks of a section: the more, the longer a section, but the shorter its copies.
+  // Chunks of a section. More chunks make a section longer but its copies shorter.
   static constexpr uint32_t kChunks = 4;
-  static constexpr uint32_t kMostSteps =
+  static constexpr uint32_t kMaxSteps =
       kL1Bytes / (2 * (kChunks * Plan::kLhsStep + Plan::kRhsStep));
-  static_assert(kMostSteps >= 1, "L1 holds two sections");
+  static_assert(kMaxSteps >= 1, "L1 holds two sections");
 
   using Operand = AscendC::LocalTensor<typename Plan::Element>;
   static __aicore__ inline Operand Lhs(uint32_t section, uint32_t chunk) {
     const uint32_t place = section % 2 * kChunks + chunk;
-    return {AscendC::TPosition::A1, place * kMostSteps * Plan::kLhsStep,
-            kMostSteps * Plan::kStep * Plan::kRows};
+    return {AscendC::TPosition::A1, place * kMaxSteps * Plan::kLhsStep,
+            kMaxSteps * Plan::kStep * Plan::kRows};
   }
   static __aicore__ inline Operand Rhs(uint32_t slot) {
-    const uint32_t after = 2 * kChunks * kMostSteps * Plan::kLhsStep;
-    return {AscendC::TPosition::B1, after + slot * kMostSteps * Plan::kRhsStep,
-            kMostSteps * Plan::kStep * Plan::kCols};
+    const uint32_t after = 2 * kChunks * kMaxSteps * Plan::kLhsStep;
+    return {AscendC::TPosition::B1, after + slot * kMaxSteps * Plan::kRhsStep,
+            kMaxSteps * Plan::kStep * Plan::kCols};
   }
 };
 
-// All M x N blocks of a result of floats, of which L0C holds two: the inner dimension is cut into
-// sections, and the sum of each is added to the block in global memory. So the left operand of a
-// section is read once for all blocks of a row, which makes blocks of half the size need less of
-// global memory than MatmulPipeline's.
+// Computes all M x N blocks of a float result, of which L0C holds two: the inner dimension is cut
+// into sections, and the sum of each section is added to the block in global memory. The left
+// operand of a section is read once for all blocks of a row, so that blocks of half the size read
+// less of global memory than with MatmulPipeline.
 //
-// Operands are MatmulPipeline's, and store a block's sum over a section:
+// `Operands` has the functions of MatmulPipeline's, and stores a block's sum over a section:
 //   StoreSection(result, block, first): sums of a section from L0C to global memory, of the first
 //     section or of a later one.
 template <class Plan, class Operands>
 class SectionPipeline {
  public:
-  // There must be inner indices, and several blocks in a row of blocks.
+  // Requires depth > 0 and several blocks in a row of blocks.
   __aicore__ inline SectionPipeline(const Operands& operands, uint32_t rows, uint32_t cols,
                                     uint32_t depth)
       : operands_(operands), depth_(depth), blocks_{rows, cols, Plan::kRows, Plan::kCols} {
     static_assert(Plan::kResults == 2, "L0C holds two results");
     Require(depth > 0 && cols > Plan::kCols);
     const uint32_t all = CeilDiv(depth, Plan::kStep);
-    sections_ = CeilDiv(all, L1::kChunks * L1::kMostSteps);
+    sections_ = CeilDiv(all, L1::kChunks * L1::kMaxSteps);
     chunk_ = CeilDiv(all, L1::kChunks * sections_) * Plan::kStep;
     across_ = CeilDiv(cols, Plan::kCols);
   }
@@ -109,11 +109,12 @@ class SectionPipeline {
                       ChunkDepth(section, chunk));
   }
 
-  // Brings what the i-th chunk of a section needs into L1, then a part of the next section's left
-  // operand. `number` counts chunks over all sections.
+  // Loads the operands of the i-th chunk of a section into L1, then a part of the next section's
+  // left operand. `number` counts chunks over all sections.
   //
-  // Where that is written, the section before this one was read until its last chunk: when the
-  // second one of this section is loaded, the flag of its slot says that this is over.
+  // The next section's left operand overwrites that of the previous section, which was read until
+  // its last chunk: once the second chunk of this section is loaded, the flag of its slot has
+  // ordered that.
   __aicore__ inline void Load(uint32_t section, uint32_t i, uint32_t number, bool more) const {
     const uint32_t chunks = Chunks(section);
     const uint32_t chunk = i % chunks;
@@ -153,8 +154,8 @@ class SectionPipeline {
     }
     if (chunk + 1 < chunks) return;
     Handover<AscendC::HardEvent::M_FIX>(place);
-    // The sum before this one was stored two blocks ago or earlier: the flag by which its place in
-    // L0C was free again came after it.
+    // The previous sum of this block was stored two or more blocks ago: the flag that freed its
+    // place in L0C came after that store.
     operands_.StoreSection(result, b, Begin(section) == 0);
     AscendC::SetFlag<AscendC::HardEvent::FIX_M>(place);
     ++results_;

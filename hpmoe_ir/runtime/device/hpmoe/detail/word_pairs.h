@@ -1,4 +1,4 @@
-// Words of UB two at a time: the routing kernels are as fast as the scalar unit's accesses are few.
+// Accesses of two words of UB at a time: scalar accesses bound the speed of the routing kernels.
 #ifndef HPMOE_DETAIL_WORD_PAIRS_H_
 #define HPMOE_DETAIL_WORD_PAIRS_H_
 
