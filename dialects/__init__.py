@@ -1,1 +1,1 @@
-"""What the IR can say: one module a dialect, and the region arithmetic beside them."""
+"""What the IR can say: one module a dialect, with index expressions and accesses beside them."""

@@ -27,6 +27,8 @@ from xdsl.ir.affine import (
 from xdsl.parser import AttrParser
 from xdsl.utils.exceptions import VerifyException
 
+from hpmoe_ir.integers import ceil_div
+
 IntArray: TypeAlias = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 BoolArray: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -166,13 +168,30 @@ def _bounds(expr: AffineExpr, extents: Sequence[int], ranks: int) -> tuple[int, 
                 case AffineBinaryOpKind.FloorDiv:
                     return a // c, b // c, exact
                 case AffineBinaryOpKind.CeilDiv:
-                    return -(-a // c), -(-b // c), exact
+                    return ceil_div(a, c), ceil_div(b, c), exact
                 case AffineBinaryOpKind.Mod:
                     if a // c == b // c:
                         return a % c, b % c, exact
                     return 0, c - 1, False
         case _:
             raise AssertionError(f"not an index expression: {expr}")
+
+
+def flat_events(
+    exprs: Sequence[AffineExpr],
+    extents: Sequence[int],
+    point: Sequence[IntArray | int],
+    rank: IntArray | int,
+    size: int,
+) -> IntArray:
+    """Returns the row-major number of the event at each of `size` grid points, `[size]`.
+
+    `exprs` are the coordinates of the event, which number below `extents`.
+    """
+    flat = np.zeros(size, dtype=np.int64)
+    for expr, extent in zip(exprs, extents, strict=True):
+        flat = flat * extent + evaluate_index(expr, point, rank)
+    return flat
 
 
 def format_index(expr: AffineExpr, names: Sequence[str]) -> str:

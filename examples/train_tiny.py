@@ -25,16 +25,16 @@ from train_tiny_report import changed, picture, table
 
 from hpmoe_ir.driver.compiler import Compiled, compile_module
 from hpmoe_ir.driver.source import make_context
-from hpmoe_ir.dtypes import Dtype, FloatArray, RawArray, to_bits
+from hpmoe_ir.dtypes import Dtype, Float32Array, RawArray, to_bits
 from hpmoe_ir.frontends.build_layer import layer_module
-from hpmoe_ir.layer.config import LayerConfig
-from hpmoe_ir.layer.routing import RankRouting
-from hpmoe_ir.layer.values import LayerValues
-from hpmoe_ir.mindspore_process import (
+from hpmoe_ir.frontends.mindspore_process import (
     MINDSPORE_MISSING,
     mindspore_environment,
     mindspore_installed,
 )
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.layer.routing import RankRouting
+from hpmoe_ir.layer.values import LayerValues
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.lower_moe import LowerMoePass
 from hpmoe_ir.run.directions import OUTPUT, backward_values, forward_values
@@ -42,7 +42,7 @@ from hpmoe_ir.run.execution import build_program
 from hpmoe_ir.run.levels import run_level
 
 Ids: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
-Weights: TypeAlias = dict[str, FloatArray]
+Weights: TypeAlias = dict[str, Float32Array]
 
 STEPS = 50
 RATE = 1.0
@@ -66,8 +66,8 @@ class Task:
     """What both sides are given: data and targets [n, H] of all ranks' tokens, first weights."""
 
     config: LayerConfig
-    data: FloatArray
-    target: FloatArray
+    data: Float32Array
+    target: Float32Array
     weights: Weights
     """projection [H, H], router [E, H], w13 [E, H, 2I], w2 [E, I, H]."""
 
@@ -88,7 +88,7 @@ def make_task(dtype: Dtype, seed: int = 0) -> Task:
     hidden, width, count = config.hidden, config.width, config.experts
     rng = np.random.default_rng(seed)
 
-    def normal(*shape: int, scale: float = 1.0) -> FloatArray:
+    def normal(*shape: int, scale: float = 1.0) -> Float32Array:
         return rng.standard_normal(shape, np.float32) * np.float32(scale)
 
     data = normal(config.ranks * config.tokens, hidden)
@@ -114,24 +114,24 @@ class GeneratedExperts:
             for name, kernel in self.compiled.kernels.items()
         }
 
-    def forward(self, values: LayerValues) -> list[dict[str, FloatArray]]:
+    def forward(self, values: LayerValues) -> list[dict[str, Float32Array]]:
         """The output and the saved values of each rank."""
         return self._run(self.compiled.functions[0], forward_values(values))
 
     def backward(
-        self, values: LayerValues, saved: list[dict[str, FloatArray]]
-    ) -> list[dict[str, FloatArray]]:
+        self, values: LayerValues, saved: list[dict[str, Float32Array]]
+    ) -> list[dict[str, Float32Array]]:
         """dx, dgate, dw13 and dw2 of each rank."""
         return self._run(self.compiled.functions[1], backward_values(values, saved))
 
     def _run(
         self, function: str, values: list[dict[str, np.ndarray[Any, Any]]]
-    ) -> list[dict[str, FloatArray]]:
+    ) -> list[dict[str, Float32Array]]:
         executable = self.executables[function]
         return run_level("code", self.compiled, function, [values], 0, executable)[0]
 
 
-def route(x: FloatArray, router: FloatArray, top_k: int) -> RankRouting:
+def route(x: Float32Array, router: Float32Array, top_k: int) -> RankRouting:
     """The top experts by softmax, and their probabilities made to sum to 1."""
     logits = x @ router.T
     probabilities = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -140,7 +140,7 @@ def route(x: FloatArray, router: FloatArray, top_k: int) -> RankRouting:
     return RankRouting(ids.astype(np.int32), chosen / chosen.sum(axis=1, keepdims=True))
 
 
-def route_gradient(routing: RankRouting, dgate: FloatArray, experts: int) -> FloatArray:
+def route_gradient(routing: RankRouting, dgate: Float32Array, experts: int) -> Float32Array:
     """Gradient of the logits [n, E].
 
     The weights of the chosen experts are the softmax of their own logits: what the others have
@@ -164,7 +164,7 @@ def train_generated(task: Task, steps: int) -> Training:
     # the loss times half the number of elements.
     scale = np.float32(task.target.size / 2)
 
-    def parts(array: FloatArray) -> tuple[RawArray, ...]:
+    def parts(array: Float32Array) -> tuple[RawArray, ...]:
         return tuple(to_bits(part, config.dtype) for part in np.split(array, config.ranks))
 
     for _ in range(steps):

@@ -15,9 +15,11 @@ Dtype: TypeAlias = Literal["bf16", "f16", "f32", "f64"]
 
 DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 
-FloatArray: TypeAlias = np.ndarray[Any, np.dtype[np.float32]]
+Float32Array: TypeAlias = np.ndarray[Any, np.dtype[np.float32]]
+Float64Array: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 RawArray: TypeAlias = np.ndarray[Any, np.dtype[np.unsignedinteger[Any]]]
 AnyFloats: TypeAlias = np.ndarray[Any, np.dtype[np.floating[Any]]]
+AnyIntegers: TypeAlias = np.ndarray[Any, np.dtype[np.integer[Any]]]
 
 _BYTES: dict[Dtype, int] = {"bf16": 2, "f16": 2, "f32": 4, "f64": 8}
 _SIGNIFICAND_BITS: dict[Dtype, int] = {"bf16": 8, "f16": 11, "f32": 24, "f64": 53}
@@ -78,7 +80,7 @@ def to_bits(values: AnyFloats, dtype: Dtype) -> RawArray:
             return np.ascontiguousarray(values, np.float64).view(np.uint64)
 
 
-def from_bits(raw: np.ndarray[Any, Any], dtype: Dtype) -> FloatArray:
+def from_bits(raw: np.ndarray[Any, Any], dtype: Dtype) -> Float32Array:
     """Returns the float32 values of raw memory: exact for bf16, f16 and f32, rounded for f64.
 
     `raw` has any integer type of the element's size, or is uint8 with the last dimension in bytes;
@@ -100,12 +102,12 @@ def from_bits(raw: np.ndarray[Any, Any], dtype: Dtype) -> FloatArray:
             return bits.view(np.float64).astype(np.float32)
 
 
-def round_to(values: AnyFloats, dtype: Dtype) -> FloatArray:
+def round_to(values: AnyFloats, dtype: Dtype) -> Float32Array:
     """Returns `values` rounded to `dtype`, as float32."""
     return from_bits(to_bits(values, dtype), dtype)
 
 
-def _bfloat16_bits(values: FloatArray) -> RawArray:
+def _bfloat16_bits(values: Float32Array) -> RawArray:
     bits = values.view(np.uint32)
     odd = (bits >> np.uint32(16)) & np.uint32(1)
     rounded = (bits + np.uint32(0x7FFF) + odd) >> np.uint32(16)

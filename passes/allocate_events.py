@@ -11,7 +11,9 @@ from xdsl.passes import ModulePass
 from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.queue import ProgramOp, events_of
 from hpmoe_ir.dialects.tile import buffer_bytes, buffers_of
+from hpmoe_ir.integers import round_up
 from hpmoe_ir.passes.analysis.level import programs_at
+from hpmoe_ir.passes.plan_memory import ALIGNMENT
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class AllocateEventsPass(ModulePass):
                         f"{self.name}: window @{name} has no offset; run plan-memory before it",
                     )
                 end = max(end, buffer.offset.value.data + buffer_bytes(buffer))
-            program.counters = IntegerAttr(-(-end // 512) * 512, i64)
+            program.counters = IntegerAttr(round_up(end, ALIGNMENT), i64)
             line = 0
             for event in events_of(program).values():
                 event.line = IntegerAttr(line, i64)

@@ -9,11 +9,12 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from hpmoe_ir.dialects.access import Access, BlockSelector, WholeSelector, access_exprs
+from hpmoe_ir.dialects.access import Access, BlockSelector, WholeSelector
 from hpmoe_ir.dialects.index import dims_used
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile import BufferOp, ProgramOp, TasksOp, buffers_of, families_of
 from hpmoe_ir.dialects.tile.types import CostAttr
+from hpmoe_ir.integers import ceil_div
 from hpmoe_ir.kernels.kernel import Cost
 from hpmoe_ir.passes.analysis.level import programs_at
 
@@ -63,9 +64,9 @@ def family_cost(family: TasksOp, buffers: dict[str, BufferOp]) -> CostAttr:
     sharing = tasks_of_a_region(family)
     return CostAttr(
         Cost(
-            macs=-(-cost.macs // sharing),
-            vector_elements=-(-cost.vector_elements // sharing),
-            bytes_moved=-(-cost.bytes_moved // sharing),
+            macs=ceil_div(cost.macs, sharing),
+            vector_elements=ceil_div(cost.vector_elements, sharing),
+            bytes_moved=ceil_div(cost.bytes_moved, sharing),
         )
     )
 
@@ -75,7 +76,7 @@ def tasks_of_a_region(family: TasksOp) -> int:
     regions = family.write_accesses
     if not all(region.scatter for region in regions):
         return 1
-    used = {d for region in regions for e in access_exprs(region) for d in dims_used(e)}
+    used = {d for region in regions for e in region.exprs for d in dims_used(e)}
     return prod(n for d, n in enumerate(family.extents) if d not in used)
 
 

@@ -17,6 +17,7 @@ from hpmoe_ir.dialects.comm import RouteOp
 from hpmoe_ir.dialects.moe import GroupedMatmulOp, route_type
 from hpmoe_ir.dialects.placement import AnyTensor, GroupedAttr, RouteType
 from hpmoe_ir.dialects.tile import SPACES, BufferOp, ProgramOp
+from hpmoe_ir.integers import ceil_div
 from hpmoe_ir.kernels.matmul_tile import (
     MatmulTile,
     TileSizeError,
@@ -198,7 +199,7 @@ class ConvertCommToTilePass(ModulePass):
             source_groups=self.source_groups or min(ranks, MAX_GROUPS),
             row_chunks=self.row_chunks,
             put_chunks=self.put_chunks,
-            token_chunks=self.token_chunks or min(machine.aiv_cores, -(-tokens // MIN_TOKENS)),
+            token_chunks=self.token_chunks or min(machine.aiv_cores, ceil_div(tokens, MIN_TOKENS)),
             task_cols=self.task_cols,
             gradient_cols=self.gradient_cols,
             last_gradients=self.last_gradients,

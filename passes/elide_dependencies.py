@@ -12,9 +12,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir.affine import AffineExpr
 from xdsl.passes import ModulePass
 
-from hpmoe_ir.dialects.index import IntArray, evaluate_index
+from hpmoe_ir.dialects.index import IntArray, evaluate_index, flat_events
 from hpmoe_ir.dialects.tile import DependenceOp, ProgramOp, TasksOp, families_of
-from hpmoe_ir.passes.analysis.dependence import flat_events, ranks_that_differ
+from hpmoe_ir.passes.analysis.dependence import ranks_that_differ
 from hpmoe_ir.passes.analysis.level import programs_at
 
 

@@ -17,7 +17,7 @@ from xdsl.ir.affine import (
 from xdsl.passes import ModulePass
 
 from hpmoe_ir.diagnostics import refuse
-from hpmoe_ir.dialects.index import RANK, evaluate_index
+from hpmoe_ir.dialects.index import RANK, evaluate_index, flat_events
 from hpmoe_ir.dialects.queue import (
     POINT_BITS,
     POINT_MASK,
@@ -31,7 +31,6 @@ from hpmoe_ir.dialects.queue import (
 )
 from hpmoe_ir.dialects.queue.task import CoreOp, EventUse, TaskOp
 from hpmoe_ir.dialects.tile import TasksOp, families_of
-from hpmoe_ir.passes.analysis.dependence import flat_events
 from hpmoe_ir.passes.analysis.level import programs_at
 
 

@@ -1,4 +1,4 @@
-"""`insert-dependencies`: from the regions of tasks to the dependences between families."""
+"""`insert-dependencies`: from the accesses of tasks to the dependences between families."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hpmoe_ir.passes.analysis.dependence import (
     DependenceError,
     EventMap,
     Granularity,
-    Shape,
+    buffer_shape,
     events_between,
 )
 from hpmoe_ir.passes.analysis.level import programs_at
@@ -38,7 +38,7 @@ class FamilyAccess:
     """One family's use of one buffer."""
 
     family: TasksOp
-    region: Access
+    access: Access
     writes: bool
 
 
@@ -47,8 +47,8 @@ class InsertDependenciesPass(ModulePass):
     """Adds a `tile.dependence` for each pair of families of which one must wait for the other.
 
     Families are taken in the order of the program. A family depends on an earlier one when both
-    use a buffer, one of them writes it, and their regions can overlap; a family that uses a route
-    depends on the tasks that build it. The events and thresholds follow from the regions alone,
+    use a buffer, one of them writes it, and their accesses can overlap; a family that uses a route
+    depends on the tasks that build it. The events and thresholds follow from the accesses alone,
     for every routing: a task that turns out to have no rows counts all the same.
 
     Needs a `tile.program` without dependences, in which what is read from a buffer with one writer
@@ -75,7 +75,7 @@ class InsertDependenciesPass(ModulePass):
     name = "insert-dependencies"
 
     granularity: Granularity = "part"
-    """`part`: as fine as the regions are; `expert`: all tasks of an expert together."""
+    """`part`: as fine as the accesses are; `expert`: all tasks of an expert together."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.granularity not in ("expert", "part"):
@@ -102,21 +102,20 @@ def find_dependences(program: ProgramOp, granularity: Granularity) -> list[Depen
     for family in families_of(program).values():
         own = _accesses(family)
         found: dict[tuple[str, EventMap], tuple[TasksOp, list[str]]] = {}
-        for access in own:
-            buffer = buffers[access.region.buffer]
-            for earlier in accesses[access.region.buffer]:
-                if not (earlier.writes or access.writes):
+        for use in own:
+            for earlier in accesses[use.access.buffer]:
+                if not (earlier.writes or use.writes):
                     continue
-                writers = {a.family for a in accesses[access.region.buffer] if a.writes}
+                writers = {a.family for a in accesses[use.access.buffer] if a.writes}
                 # A part that is read must have been written, by the only family that could.
-                partial = access.writes or not earlier.writes or len(writers) > 1
-                events = _events(program, buffer, earlier, access, granularity, partial)
+                partial = use.writes or not earlier.writes or len(writers) > 1
+                events = _events(program, buffers, earlier, use, granularity, partial)
                 if events is None:
                     continue
                 key = (earlier.family.sym_name.data, events)
                 on = found.setdefault(key, (earlier.family, []))[1]
-                if access.region.buffer not in on:
-                    on.append(access.region.buffer)
+                if use.access.buffer not in on:
+                    on.append(use.access.buffer)
         for (_, events), (producer, on) in found.items():
             dependences.append(
                 DependenceOp(
@@ -130,14 +129,14 @@ def find_dependences(program: ProgramOp, granularity: Granularity) -> list[Depen
                     events.peer,
                 )
             )
-        for access in own:
-            accesses[access.region.buffer].append(access)
+        for use in own:
+            accesses[use.access.buffer].append(use)
     return dependences
 
 
 def _accesses(family: TasksOp) -> list[FamilyAccess]:
-    own = [FamilyAccess(family, region, False) for region in family.read_accesses]
-    own += [FamilyAccess(family, region, True) for region in family.write_accesses]
+    own = [FamilyAccess(family, access, False) for access in family.read_accesses]
+    own += [FamilyAccess(family, access, True) for access in family.write_accesses]
     if family.route is not None:
         own.append(FamilyAccess(family, Access(family.route.root_reference.data, ()), False))
     return own
@@ -145,31 +144,31 @@ def _accesses(family: TasksOp) -> list[FamilyAccess]:
 
 def _events(
     program: ProgramOp,
-    buffer: BufferOp,
+    buffers: dict[str, BufferOp],
     earlier: FamilyAccess,
     later: FamilyAccess,
     granularity: Granularity,
     partial: bool,
 ) -> EventMap | None:
-    shape = Shape(buffer.content, program.ranks.value.data)
+    shape = buffer_shape(earlier.access.buffer, buffers, program.ranks.value.data)
     try:
         events = events_between(
             earlier.family,
-            earlier.region,
+            earlier.access,
             later.family,
-            later.region,
+            later.access,
             shape,
             granularity,
             partial=partial,
         )
     except DependenceError as e:
         refuse(later.family, f"insert-dependencies: {e}")
-    if events is not None and later.region.peer is not None:
+    if events is not None and later.access.peer is not None:
         names = later.family.dim_names
         refuse(
             later.family,
             f"insert-dependencies: @{later.family.sym_name.data} writes "
-            f"{format_access(later.region, names)}, which @{earlier.family.sym_name.data} uses "
+            f"{format_access(later.access, names)}, which @{earlier.family.sym_name.data} uses "
             "before: a put can only be ordered after its own rank's tasks; give it a window of "
             "its own",
         )

@@ -18,6 +18,7 @@ from hpmoe_ir.dialects.tile import (
     buffers_of,
     families_of,
 )
+from hpmoe_ir.integers import round_up
 from hpmoe_ir.passes.analysis.level import programs_at
 
 ALIGNMENT = 512
@@ -73,7 +74,7 @@ def _place(buffers: list[BufferOp], conflict: Callable[[BufferOp, BufferOp], boo
     order = sorted(range(len(buffers)), key=lambda i: (-buffer_bytes(buffers[i]), i))
     for i in order:
         buffer = buffers[i]
-        size = -(-buffer_bytes(buffer) // ALIGNMENT) * ALIGNMENT
+        size = round_up(buffer_bytes(buffer), ALIGNMENT)
         offset = 0
         for begin, end, other in sorted(placed, key=lambda p: p[:2]):
             if begin < offset + size and offset < end and conflict(buffer, other):

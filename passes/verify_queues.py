@@ -37,7 +37,7 @@ class VerifyQueuesPass(ModulePass):
       no event can count a signal of the next launch for one of this;
     - counters have cache lines of their own, and local memory and cores are within the machine.
 
-    The proof uses the program's queues, events and regions alone: how many rows a region has at
+    The proof uses the program's queues, events and accesses alone: how many rows an access has at
     run time plays no part. docs/checking.md says what it assumes.
 
     Needs queues (`assign-queues`). Changes nothing: a right program is left as it is, and a wrong

@@ -2,7 +2,7 @@
 
 A `tile.program` is one rank's view of an SPMD program. Its buffers live in global memory; its
 families of tasks say, for each point of a grid, which kernel runs on which kind of core and which
-regions it reads and writes. Nothing says when a task runs: orders follow from regions
+parts of buffers it reads and writes. Nothing says when a task runs: orders follow from accesses
 (`insert-dependencies`), and a program without dependences may be run family by family.
 
 ```
@@ -34,10 +34,10 @@ from hpmoe_ir.dialects.tile.buffer import (
     SPACES,
     BufferOp,
     buffer_bytes,
+    buffer_route_type,
     buffer_type,
     copy_bytes,
     element_bytes,
-    route_type,
 )
 from hpmoe_ir.dialects.tile.dependence import DependenceOp
 from hpmoe_ir.dialects.tile.tasks import TasksOp
@@ -52,12 +52,12 @@ __all__ = [
     "TasksOp",
     "Tile",
     "buffer_bytes",
+    "buffer_route_type",
     "buffer_type",
     "buffers_of",
     "copy_bytes",
     "element_bytes",
     "families_of",
-    "route_type",
 ]
 
 

@@ -21,7 +21,11 @@ from xdsl.utils.exceptions import VerifyException
 
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile.types import BufferType
-from hpmoe_ir.kernels.route_layout import RouteLayout
+from hpmoe_ir.integers import round_up
+from hpmoe_ir.kernels.route_layout import WORDS_PER_LINE, RouteLayout
+
+LINE_BYTES = 4 * WORDS_PER_LINE
+"""Bytes of a line of the scalar data cache: buffers share none, or a flush would undo writes."""
 
 SPACES = ("input", "inout", "output", "workspace", "window")
 OF_THE_CALLER = ("input", "inout", "output")
@@ -117,9 +121,10 @@ class BufferOp(IRDLOperation):
             )
         if not isinstance(self.type, BufferType | RouteType):
             raise VerifyException(f"expected !tile.buffer or !moe.route, found {self.type}")
-        if self.offset is not None and (self.offset.value.data < 0 or self.offset.value.data % 64):
+        offset = 0 if self.offset is None else self.offset.value.data
+        if offset < 0 or offset % LINE_BYTES:
             raise VerifyException(
-                f"the offset of a buffer must be a multiple of 64, found {self.offset.value.data}"
+                f"the offset of a buffer must be a multiple of {LINE_BYTES}, found {offset}"
             )
 
 
@@ -137,7 +142,7 @@ def copy_bytes(buffer: BufferOp) -> int:
         return 4 * RouteLayout(route.experts.data, route.ranks.data).words
     type = buffer_type(buffer)
     used = prod(type.dims) * element_bytes(type.element_type)
-    return -(-used // 64) * 64
+    return round_up(used, LINE_BYTES)
 
 
 def buffer_bytes(buffer: BufferOp) -> int:
@@ -145,7 +150,7 @@ def buffer_bytes(buffer: BufferOp) -> int:
     return copy_bytes(buffer) * buffer.copies.value.data
 
 
-def route_type(buffer: BufferOp) -> RouteType:
+def buffer_route_type(buffer: BufferOp) -> RouteType:
     """The route type of a route buffer."""
     assert isinstance(buffer.type, RouteType), f"@{buffer.sym_name.data} is not a route"
     return buffer.type

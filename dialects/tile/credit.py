@@ -19,7 +19,7 @@ from xdsl.ir.affine import AffineExpr
 from xdsl.parser import AttrParser
 from xdsl.utils.exceptions import VerifyException
 
-from hpmoe_ir.dialects.access import GroupedRows, SentRows, format_access
+from hpmoe_ir.dialects.access import RowQuery, format_access
 from hpmoe_ir.dialects.index import IntArray, dims_used, evaluate_index, format_index, index_values
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile.buffer import BufferOp
@@ -39,9 +39,9 @@ class CreditedPuts:
 
     peer_dim: int
     """The coordinate that says which rank a put is for. Each rank has one value of it for each."""
-    rows: GroupedRows | SentRows
-    """The rows that a put writes. The receiver has them as rows that it received for an expert of
-    its own, or that it sent to an expert of the sender."""
+    rows: RowQuery
+    """What the receiver asks its own route for the rows of a put, where coordinates and rank are
+    those of the put."""
 
 
 def credited_puts(
@@ -60,12 +60,12 @@ def credited_puts(
         raise CreditError("its tasks use no route, so they always have rows")
     if peer is None or family.target_peer is None:
         raise CreditError("its tasks signal their own rank; only puts are credited")
-    regions = [r for r in family.write_accesses if r.rows is not None]
-    found = {r.rows for r in regions}
-    rows = regions[0].rows if len(found) == 1 else None
-    if not isinstance(rows, GroupedRows | SentRows):
+    accesses = [a for a in family.write_accesses if a.rows is not None]
+    found = {a.rows for a in accesses}
+    rows = accesses[0].rows if len(found) == 1 else None
+    if rows is None or not rows.needs_route:
         raise CreditError("its tasks do not put rows of one expert")
-    text = format_access(regions[0], family.dim_names)
+    text = format_access(accesses[0], family.dim_names)
     names = family.dim_names
     if family.target_peer != peer:
         raise CreditError(
@@ -74,22 +74,20 @@ def credited_puts(
         )
     ranks = route.ranks.data
     dim = _peer_dim(family, peer, ranks)
-    for expr in (*index, rows.expert, rows.chunk.index):
+    sender = rows.sender(ranks, route.local_experts)
+    if sender is None or not _is_rank(family, sender, ranks):
+        raise CreditError(f"{text}: {rows.put_rule}")
+    for expr in (*index, *rows.exprs):
         if dim in dims_used(expr):
             raise CreditError(
                 f"{format_index(expr, names)} depends on {names[dim]}, by which puts differ in "
                 "their peer alone"
             )
-    if isinstance(rows, GroupedRows):
-        if rows.groups != ranks or not _is_rank(family, rows.group, 1, ranks):
-            raise CreditError(f"{text}: a put writes the rows of its own rank")
-    elif not _is_rank(family, rows.expert, route.local_experts, ranks):
-        raise CreditError(f"{text}: a put writes the rows of its own experts")
     if prod(extents) > MOST_CREDITED_EVENTS:
         raise CreditError(
             f"{prod(extents)} events of one family, at most {MOST_CREDITED_EVENTS} are credited"
         )
-    return CreditedPuts(dim, rows)
+    return CreditedPuts(dim, rows.query(None))
 
 
 def _peer_dim(family: TasksOp, peer: AffineExpr, ranks: int) -> int:
@@ -108,15 +106,15 @@ def _peer_dim(family: TasksOp, peer: AffineExpr, ranks: int) -> int:
     )
 
 
-def _is_rank(family: TasksOp, expr: AffineExpr, factor: int, ranks: int) -> bool:
-    """Whether `expr` floordiv `factor` is the rank of the task."""
+def _is_rank(family: TasksOp, expr: AffineExpr, ranks: int) -> bool:
+    """Whether `expr` is the rank of the task."""
     for rank in range(ranks):
         fixed = expr.replace_dims_and_symbols(
             [AffineExpr.dimension(i) for i in range(len(family.extents))],
             [AffineExpr.constant(rank)],
         )
         values = index_values(fixed, family.extents, 1)
-        if (values // factor != rank).any():
+        if (values != rank).any():
             return False
     return True
 

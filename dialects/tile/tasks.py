@@ -25,7 +25,7 @@ from xdsl.printer import Printer
 from xdsl.traits import SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
-from hpmoe_ir.dialects.access import Access, access_exprs, format_access, parse_access
+from hpmoe_ir.dialects.access import Access, format_access, parse_access
 from hpmoe_ir.dialects.index import IntArray, dims_used, format_index, parse_index
 from hpmoe_ir.dialects.tile.types import AccessAttr, CostAttr, IndexAttr
 from hpmoe_ir.kernels.kernel import Kernel, KernelError
@@ -39,9 +39,9 @@ MOST_TASKS = 1 << 24
 class TasksOp(IRDLOperation):
     """A family of tile tasks: one task for each point of a grid.
 
-    The task at a point runs `kernel` with the tiles that the read and write regions name, reads
-    first, then the scalars. A task whose write regions have no rows does not run its kernel.
-    `using` names the route whose row ranges the regions need.
+    The task at a point runs `kernel` with the tiles that the read and write accesses name, reads
+    first, then the scalars. A task whose write accesses have no rows does not run its kernel.
+    `using` names the route whose row ranges the accesses need.
 
     ```
     tile.tasks @gmm1 (e, g, n) in (2, 1, 1) on aic
@@ -66,7 +66,7 @@ class TasksOp(IRDLOperation):
     options = prop_def(DictionaryAttr)
     """Integer options of the kernel, template arguments of its function."""
     route = opt_prop_def(FlatSymbolRefAttrConstr)
-    """Buffer of the route that the regions' row ranges are read from."""
+    """Buffer of the route that the row ranges of accesses are read from."""
     reads = prop_def(ArrayAttr[AccessAttr])
     writes = prop_def(ArrayAttr[AccessAttr])
     scalars = prop_def(ArrayAttr[IndexAttr])
@@ -124,12 +124,12 @@ class TasksOp(IRDLOperation):
 
     @property
     def read_accesses(self) -> tuple[Access, ...]:
-        """The regions that a task reads."""
+        """What a task reads."""
         return tuple(r.data for r in self.reads)
 
     @property
     def write_accesses(self) -> tuple[Access, ...]:
-        """The regions that a task writes."""
+        """What a task writes."""
         return tuple(r.data for r in self.writes)
 
     @property
@@ -241,14 +241,14 @@ class TasksOp(IRDLOperation):
             raise VerifyException(f"a family has at most {MOST_TASKS} tasks, found {tasks}")
         used = {
             d
-            for region in (*self.read_accesses, *self.write_accesses)
-            for e in access_exprs(region)
+            for access in (*self.read_accesses, *self.write_accesses)
+            for e in access.exprs
             for d in dims_used(e)
         }
         used |= {d for s in self.scalars for d in dims_used(s.data)}
         if used and max(used) >= len(self.dims):
             raise VerifyException(
-                f"a region uses coordinate d{max(used)} of a grid of {len(self.dims)} coordinates"
+                f"an access uses coordinate d{max(used)} of a grid of {len(self.dims)} coordinates"
             )
         for option, value in self.options.data.items():
             if not isinstance(value, IntegerAttr):
@@ -268,7 +268,7 @@ class TasksOp(IRDLOperation):
             raise VerifyException(kernel_problem)
         peers = {r.peer for r in self.write_accesses}
         if len(peers) > 1:
-            raise VerifyException("all write regions of a family must be in the same rank's memory")
+            raise VerifyException("all writes of a family must be to the same rank's memory")
         if any(r.peer is not None for r in self.read_accesses):
             raise VerifyException(
                 "a task cannot read another rank's memory: communication is by puts"

@@ -1,4 +1,4 @@
-"""Types and attributes of the `tile` dialect: buffers, regions, index expressions."""
+"""Types and attributes of the `tile` dialect: buffers, accesses, index expressions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from hpmoe_ir.dialects.access import Access, format_access, parse_access
+from hpmoe_ir.dialects.access import Access, RowKind, format_access, parse_access
 from hpmoe_ir.dialects.index import IntArray, default_names, format_index, parse_index
 from hpmoe_ir.kernels.kernel import Cost
 
@@ -68,9 +68,7 @@ class BufferType(ParametrizedAttribute, TypeAttribute):
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
-            rows = parser.parse_optional_keyword("tokens")
-            rows = rows or parser.parse_optional_keyword("grouped")
-            rows = rows or parser.parse_optional_keyword("sent") or ""
+            rows = next((k for k in RowKind if parser.parse_optional_keyword(k)), "")
             shape: list[int] = []
             if rows:
                 shape.append(parser.parse_integer(allow_boolean=False, allow_negative=False))
@@ -104,14 +102,14 @@ class BufferType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class AccessAttr(Data[Access]):
-    """A region of a buffer as a function of the grid point, coordinates d0, d1, ...
+    """What a task reads or writes of a buffer, as a function of its coordinates d0, d1, ...
 
     ```
-    #tile.region<@recv[grouped(d0, d1 of 2), :]>
+    #tile.access<@recv[grouped(d0, d1 of 2), :]>
     ```
     """
 
-    name = "tile.region"
+    name = "tile.access"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Access:

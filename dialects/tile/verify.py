@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.ir.affine import AffineExpr
@@ -11,11 +11,8 @@ from xdsl.utils.exceptions import VerifyException
 from hpmoe_ir.dialects.access import (
     Access,
     BlockSelector,
-    GroupedRows,
     IndexSelector,
-    Selector,
-    SentRows,
-    TokenRows,
+    RowSelector,
     WholeSelector,
     format_access,
 )
@@ -27,9 +24,6 @@ from hpmoe_ir.dialects.tile.dependence import DependenceOp
 from hpmoe_ir.dialects.tile.tasks import TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
 
-_ROWS_OF_SELECTOR = {GroupedRows: "grouped", SentRows: "sent", TokenRows: "tokens"}
-"""Kind of rows that each dynamic selector is for."""
-
 
 def verify_program(
     buffers: dict[str, BufferOp],
@@ -37,9 +31,9 @@ def verify_program(
     ranks: int,
     dependences: Iterable[DependenceOp] = (),
 ) -> None:
-    """Checks every family's regions against the buffers of the program, and the dependences.
+    """Checks every family's accesses against the buffers of the program, and the dependences.
 
-    Raises VerifyException naming the family, the region and the rule.
+    Raises VerifyException naming the family, the access and the rule.
     """
     if ranks <= 0:
         raise VerifyException(f"a program runs on at least one rank, found {ranks}")
@@ -59,99 +53,74 @@ def _verify_family(family: TasksOp, buffers: dict[str, BufferOp], ranks: int) ->
                 f"@{name} uses @{family.route.root_reference.data}, which is no buffer of a route"
             )
         route = buffer.type
-    for region in (*family.read_accesses, *family.write_accesses):
-        text = format_access(region, family.dim_names)
+    for access in (*family.read_accesses, *family.write_accesses):
+        text = format_access(access, family.dim_names)
         where = f"@{name}: {text}"
-        buffer = buffers.get(region.buffer)
+        buffer = buffers.get(access.buffer)
         if buffer is None:
             known = ", ".join(f"@{b}" for b in buffers)
             raise VerifyException(f"{where}: no such buffer, known: {known}")
-        if region.peer is not None and buffer.space.data != "window":
+        if access.peer is not None and buffer.space.data != "window":
             raise VerifyException(
                 f"{where}: another rank's memory is reached through a window, "
-                f"@{region.buffer} is {buffer.space.data}"
+                f"@{access.buffer} is {buffer.space.data}"
             )
         if isinstance(buffer.content, RouteType):
-            if region.selectors != (WholeSelector(),):
+            if access.selectors != (WholeSelector(),):
                 raise VerifyException(f"{where}: a route is read and written as a whole, by [:]")
         else:
-            _verify_selectors(where, region, buffer.content, ranks, route)
-            _verify_ranges(where, family, region, buffer.content, ranks, route)
+            _verify_selectors(where, access, buffer.content, ranks, route)
+            _verify_ranges(where, family, access, buffer.content, ranks, route)
 
 
 def _verify_selectors(
-    where: str, region: Access, type: BufferType, ranks: int, route: RouteType | None
+    where: str, access: Access, type: BufferType, ranks: int, route: RouteType | None
 ) -> None:
     """A selector for each dimension, of the kind that the dimension has."""
-    if len(region.selectors) != len(type.dims):
+    if len(access.selectors) != len(type.dims):
         raise VerifyException(
-            f"{where}: {len(region.selectors)} selectors for a buffer of "
+            f"{where}: {len(access.selectors)} selectors for a buffer of "
             f"{len(type.dims)} dimensions"
         )
-    for i, selector in enumerate(region.selectors):
-        dynamic = isinstance(selector, GroupedRows | SentRows | TokenRows)
-        if dynamic and (i or _ROWS_OF_SELECTOR[selector.__class__] != type.rows.data):
-            raise VerifyException(
-                f"{where}: dimension {i} of {type} does not have rows of that kind"
-            )
+    for i, selector in enumerate(access.selectors):
         if i == 0 and type.rows.data and isinstance(selector, IndexSelector | BlockSelector):
             raise VerifyException(
                 f"{where}: dimension 0 has {type.rows.data} rows, select them by "
                 f"{type.rows.data}(...) or :"
             )
-        if isinstance(selector, GroupedRows) and selector.groups > ranks:
-            raise VerifyException(f"{where}: {selector.groups} source groups of {ranks} ranks")
-        if dynamic and route is None and not isinstance(selector, TokenRows):
+        if not isinstance(selector, RowSelector):
+            continue
+        if i or selector.kind != type.rows.data:
+            raise VerifyException(
+                f"{where}: dimension {i} of {type} does not have rows of that kind"
+            )
+        if problem := selector.problem(ranks):
+            raise VerifyException(f"{where}: {problem}")
+        if selector.needs_route and route is None:
             raise VerifyException(f"{where}: rows of the route need `using` a route")
 
 
 def _verify_ranges(
     where: str,
     family: TasksOp,
-    region: Access,
+    access: Access,
     type: BufferType,
     ranks: int,
     route: RouteType | None,
 ) -> None:
     """Every index stays inside what it counts, on all ranks and at all points of the grid."""
 
-    def indices() -> Iterator[tuple[AffineExpr, int]]:
-        for selector, extent in zip(region.selectors, type.dims, strict=True):
-            yield from _limits(selector, extent, route)
-        if region.peer is not None:
-            yield region.peer, ranks
-
-    for expr, count in indices():
+    experts = 0 if route is None else route.experts.data
+    limits = [(axis.index, axis.count) for axis in access.axes(type.dims, ranks, experts)]
+    if access.peer is not None:
+        limits.append((access.peer, ranks))
+    for expr, count in limits:
         low, high = index_range(expr, family.extents, ranks)
         if low < 0 or high >= count:
             raise VerifyException(
                 f"{where}: {format_index(expr, family.dim_names)} is {low} to {high}, expected 0 "
                 f"to {count - 1}"
             )
-
-
-def _limits(
-    selector: Selector, extent: int, route: RouteType | None
-) -> Iterator[tuple[AffineExpr, int]]:
-    """The index expressions of a selector, each with the number of values that it may have."""
-    match selector:
-        case WholeSelector():
-            return
-        case IndexSelector():
-            yield selector.index, extent
-        case BlockSelector():
-            yield selector.index, -(-extent // selector.size)
-        case TokenRows():
-            yield selector.index, selector.count
-        case GroupedRows():
-            assert route is not None, "grouped rows have a route"
-            yield selector.expert, route.local_experts
-            yield selector.group, selector.groups
-            yield selector.chunk.index, selector.chunk.count
-        case SentRows():
-            assert route is not None, "sent rows have a route"
-            yield selector.expert, route.experts.data
-            yield selector.chunk.index, selector.chunk.count
 
 
 def _verify_dependence(

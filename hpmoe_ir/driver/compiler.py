@@ -27,14 +27,11 @@ from hpmoe_ir.lowering.plan.program import ProgramPlan, plan_program
 from hpmoe_ir.lowering.program import LoweredProgram, lowered_program
 from hpmoe_ir.lowering.targets import CodeTarget, KernelCode, code_target
 from hpmoe_ir.output import write_files
-from hpmoe_ir.passes.analysis.level import level_of
+from hpmoe_ir.passes.analysis.level import LEVELS, level_of
 from hpmoe_ir.passes.convert_comm_to_tile import ConvertCommToTilePass
 from hpmoe_ir.passes.convert_moe_to_comm import ConvertMoeToCommPass
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.lower_moe import LowerMoePass
-
-LEVELS = ("moe", "comm", "tile", "queue")
-"""Levels whose IR is kept, from the graph down."""
 
 GRAPH_FILE = "graph.mlir"
 MANIFEST_FILE = "manifest.json"
@@ -293,7 +290,6 @@ def read_compiled(ctx: Context, directory: Path) -> tuple[Compiled, list[str]]:
 
 
 __all__ = [
-    "LEVELS",
     "Compiled",
     "CompiledKernel",
     "PassError",

@@ -20,7 +20,7 @@ import numpy as np
 
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.dtypes import from_bits
-from hpmoe_ir.mindspore_process import MINDSPORE_MISSING
+from hpmoe_ir.frontends.mindspore_process import MINDSPORE_MISSING
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

@@ -17,7 +17,7 @@ from hpmoe_ir.diagnostics import InputError, one_line
 from hpmoe_ir.dtypes import Dtype
 from hpmoe_ir.frontends.mindir import Graph, parse_mindir
 from hpmoe_ir.frontends.mindspore_graph import ImportedLayer, import_graph, mindir_layer
-from hpmoe_ir.mindspore_process import (
+from hpmoe_ir.frontends.mindspore_process import (
     MINDSPORE_MISSING,
     mindspore_environment,
     mindspore_installed,

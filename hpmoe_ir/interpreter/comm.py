@@ -14,7 +14,7 @@ from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, im
 from hpmoe_ir.dialects import comm
 from hpmoe_ir.dialects.moe import route_type, tensor_type
 from hpmoe_ir.interpreter.moe import check_ranks, send, send_back, weighted_rows
-from hpmoe_ir.interpreter.route import RankRoute, check_ids, count_tokens, make_route
+from hpmoe_ir.interpreter.route import RankRoute, check_expert_ids, count_tokens, make_route
 from hpmoe_ir.interpreter.values import PerRank, capacity_shape, fresh
 
 Token: TypeAlias = list[int]
@@ -42,7 +42,7 @@ class CommFunctions(InterpreterFunctions):
     ) -> PythonValues:
         experts = tensor_type(op.counts).get_shape()[1]
         ids = cast(PerRank, args[0])
-        check_ids(ids, experts)
+        check_expert_ids(ids, experts)
         return ([count_tokens(own, experts) for own in ids],)
 
     @impl(comm.ExchangeOp)

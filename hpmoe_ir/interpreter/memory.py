@@ -13,20 +13,19 @@ from xdsl.utils.exceptions import InterpretationError
 
 from hpmoe_ir.dialects.access import (
     Access,
-    BlockSelector,
-    GroupedRows,
     IndexSelector,
+    Range,
+    RowQuery,
+    RowSegment,
     RowSelector,
     Selector,
-    SentRows,
-    TokenRows,
-    WholeSelector,
+    StaticSelector,
     chunk_bounds,
     group_bounds,
 )
 from hpmoe_ir.dialects.index import evaluate_index
 from hpmoe_ir.dialects.placement import RouteType
-from hpmoe_ir.dialects.tile import BufferOp, TasksOp, buffer_type, route_type
+from hpmoe_ir.dialects.tile import BufferOp, TasksOp, buffer_route_type, buffer_type
 from hpmoe_ir.interpreter.values import Array, fresh, rounded
 from hpmoe_ir.kernels.kernel import TileView
 from hpmoe_ir.kernels.route_layout import STATUS_OK, RouteLayout
@@ -90,37 +89,47 @@ class RankMemory:
 
 
 class Route:
-    """The row ranges of one rank's route, as the device reads them."""
+    """The row ranges of one rank's route, as the device reads them.
 
-    def __init__(self, words: Array, type: RouteType) -> None:
+    Without rows where the rank's rows are over the capacity.
+    """
+
+    def __init__(self, words: Array, type: RouteType, rank: int) -> None:
         self.words = words
         self.type = type
+        self.rank = rank
         self.layout = RouteLayout(type.experts.data, type.ranks.data)
         self.ok = int(words[0]) == STATUS_OK
 
-    def grouped(self, expert: int, first: int, last: int) -> tuple[int, int]:
-        """Rows received for a local expert from the sources first..last."""
+    def segment(self, kind: RowSegment, operands: Sequence[int], groups: int) -> Range:
+        """Returns the rows of a segment; `groups` are the source groups of `GROUPED`."""
+        match kind, operands:
+            case RowSegment.GROUPED, (expert, group):
+                return self._grouped(expert, *group_bounds(group, groups, self.type.ranks.data))
+            case RowSegment.SENT, (expert,):
+                return self._sent(expert)
+            case RowSegment.DEST, (peer, expert):
+                expert += peer * self.type.local_experts
+                return self._moved(self.layout.dest_begin + expert, self._sent(expert))
+            case RowSegment.RETURN, (expert, peer):
+                expert -= self.rank * self.type.local_experts
+                at = self.layout.return_begin + expert * self.type.ranks.data + peer
+                return self._moved(at, self._grouped(expert, peer, peer + 1))
+            case _:
+                raise AssertionError(f"no rows of a route: {kind} {operands}")
+
+    def _grouped(self, expert: int, first: int, last: int) -> Range:
         at = self.layout.received_begin + expert * self.type.ranks.data
         return self._between(at + first, at + last)
 
-    def sent(self, expert: int) -> tuple[int, int]:
-        """Rows of the send order that go to a global expert."""
+    def _sent(self, expert: int) -> Range:
         at = self.layout.sent_begin + expert
         return self._between(at, at + 1)
 
-    def dest(self, expert: int) -> tuple[int, int]:
-        """The same rows in the receive buffer of the expert's rank."""
-        return self._moved(self.layout.dest_begin + expert, self.sent(expert))
-
-    def returned(self, expert: int, source: int) -> tuple[int, int]:
-        """Rows of a local expert from one source, in that source's send order."""
-        at = self.layout.return_begin + expert * self.type.ranks.data + source
-        return self._moved(at, self.grouped(expert, source, source + 1))
-
-    def _between(self, first: int, last: int) -> tuple[int, int]:
+    def _between(self, first: int, last: int) -> Range:
         return (int(self.words[first]), int(self.words[last])) if self.ok else _EMPTY
 
-    def _moved(self, at: int, rows: tuple[int, int]) -> tuple[int, int]:
+    def _moved(self, at: int, rows: Range) -> Range:
         if not self.ok:
             return _EMPTY
         begin = int(self.words[at])
@@ -140,107 +149,74 @@ class TaskMemory:
         """Value of an index expression of the task."""
         return int(evaluate_index(expr, self.point, self.rank))
 
-    def route(self) -> Route | None:
-        """The route that the family uses."""
+    def route_of(self, rank: int) -> Route | None:
+        """Returns the route that the family uses, as `rank` has it."""
         if self.family.route is None:
             return None
         name = self.family.route.root_reference.data
-        memory = self.ranks[self.rank]
-        return Route(memory.array(name), route_type(memory.buffers[name]))
+        memory = self.ranks[rank]
+        return Route(memory.array(name), buffer_route_type(memory.buffers[name]), rank)
 
-    def tile(self, region: Access) -> TileView:
-        """The tile that a region stands for."""
-        peer = self.rank if region.peer is None else self.value(region.peer)
+    def tile(self, access: Access) -> TileView:
+        """Returns the tile that an access stands for."""
+        peer = self.rank if access.peer is None else self.value(access.peer)
         memory = self.ranks[peer]
-        array = memory.array(region.buffer)
-        buffer = memory.buffers[region.buffer]
+        array = memory.array(access.buffer)
+        buffer = memory.buffers[access.buffer]
         element = None if isinstance(buffer.type, RouteType) else buffer_type(buffer).element_type
         first = 0
         index: list[slice | int] = []
-        for selector, extent in zip(region.selectors, array.shape, strict=True):
-            bounds = self._bounds(selector, extent, region)
+        for selector, extent in zip(access.selectors, array.shape, strict=True):
+            bounds = self._bounds(selector, extent, access.peer)
             if isinstance(selector, IndexSelector):
                 index.append(bounds[0])
                 continue
             if not 0 <= bounds[0] <= bounds[1] <= extent:
                 raise InterpretationError(
                     f"@{self.family.sym_name.data} {tuple(self.point)} on rank {self.rank}: rows "
-                    f"{bounds[0]} to {bounds[1]} of @{region.buffer}, which has {extent}"
+                    f"{bounds[0]} to {bounds[1]} of @{access.buffer}, which has {extent}"
                 )
             if len(index) == sum(isinstance(i, int) for i in index):
                 first = bounds[0]
             index.append(slice(*bounds))
         return TileView(array[tuple(index)], first, _rounder(element))
 
-    def _bounds(self, selector: Selector, extent: int, region: Access) -> tuple[int, int]:
+    def _bounds(self, selector: Selector, extent: int, peer: AffineExpr | None) -> Range:
         match selector:
-            case WholeSelector():
-                return 0, extent
-            case IndexSelector():
-                value = self.value(selector.index)
-                return value, value + 1
-            case BlockSelector():
-                begin = self.value(selector.index) * selector.size
-                return min(begin, extent), min(begin + selector.size, extent)
+            case StaticSelector():
+                return selector.bounds(self.value, extent)
+            case RowSelector():
+                return self._rows(selector.query(peer), self.rank)
             case _:
-                return self._rows(selector, region)
+                raise AssertionError(f"not a selector: {selector}")
 
-    def _rows(self, selector: RowSelector, region: Access) -> tuple[int, int]:
-        route = self.route()
-        if isinstance(selector, TokenRows):
-            if route is not None and not route.ok:
-                return _EMPTY
-            tokens = self.ranks[self.rank].tokens
-            return chunk_bounds(tokens, self.value(selector.index), selector.count, 1)
-        assert route is not None, "rows of a route without a route"
-        begin, end = self._segment(selector, region, route)
-        chunk = selector.chunk
+    def _rows(self, query: RowQuery, rank: int) -> Range:
+        """The rows of the task, where `rank` looks them up."""
+        route = self.route_of(rank)
+        if query.segment is RowSegment.TOKENS:
+            begin, end = (0, self.ranks[rank].tokens) if route is None or route.ok else _EMPTY
+        else:
+            assert route is not None, "rows of a route without a route"
+            operands = [self.value(e) for e in query.operands]
+            begin, end = route.segment(query.segment, operands, query.groups)
+        chunk = query.chunk
         low, high = chunk_bounds(end - begin, self.value(chunk.index), chunk.count, chunk.align)
         return begin + low, begin + high
 
-    def _segment(
-        self, selector: GroupedRows | SentRows, region: Access, route: Route
-    ) -> tuple[int, int]:
-        local = route.type.local_experts
-        expert = self.value(selector.expert)
-        if region.peer is None:
-            if isinstance(selector, SentRows):
-                return route.sent(expert)
-            group = self.value(selector.group)
-            return route.grouped(expert, *group_bounds(group, selector.groups, len(self.ranks)))
-        peer = self.value(region.peer)
-        if isinstance(selector, GroupedRows):
-            return route.dest(peer * local + expert)
-        return route.returned(expert - self.rank * local, peer)
-
     def is_empty(self) -> bool:
-        """Whether a region that the task writes has no rows."""
-        return any(
-            begin == end
-            for region in self.family.write_accesses
-            if region.rows is not None
-            for begin, end in (self._rows(region.rows, region),)
-        )
+        """Returns whether something that the task writes has no rows."""
+        queries = (access.row_query for access in self.family.write_accesses)
+        ranges = (self._rows(query, self.rank) for query in queries if query is not None)
+        return any(begin == end for begin, end in ranges)
 
     def arrives_empty(self, receiver: int) -> bool:
-        """Whether the task's put to a rank has no rows, as that rank knows it from its own route.
+        """Returns whether the task's put to a rank has no rows, by that rank's own route.
 
         The put must be one that can be credited (`dialects/tile/credit.py`).
         """
-        family = self.family
-        rows = next(r.rows for r in family.write_accesses if r.rows is not None)
-        memory = self.ranks[receiver]
-        assert family.route is not None
-        name = family.route.root_reference.data
-        route = Route(memory.array(name), route_type(memory.buffers[name]))
-        if isinstance(rows, GroupedRows):
-            begin, end = route.grouped(self.value(rows.expert), self.rank, self.rank + 1)
-        else:
-            assert isinstance(rows, SentRows), "puts of rows of a route"
-            begin, end = route.sent(self.value(rows.expert))
-        chunk = rows.chunk
-        low, high = chunk_bounds(end - begin, self.value(chunk.index), chunk.count, chunk.align)
-        return low == high
+        rows = next(a.rows for a in self.family.write_accesses if a.rows is not None)
+        begin, end = self._rows(rows.query(None), receiver)
+        return begin == end
 
 
 def _rounder(element: Attribute | None) -> Callable[[Array], Array]:
@@ -252,7 +228,7 @@ def run_kernel(memory: TaskMemory) -> None:
     if memory.is_empty():
         return
     family = memory.family
-    reads = [memory.tile(region) for region in family.read_accesses]
-    writes = [memory.tile(region) for region in family.write_accesses]
+    reads = [memory.tile(access) for access in family.read_accesses]
+    writes = [memory.tile(access) for access in family.write_accesses]
     scalars = [memory.value(s.data) for s in family.scalars]
     family.find_kernel().reference(reads, writes, family.int_options, scalars)

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import InterpretationError
 
 from hpmoe_ir.dialects import moe
-from hpmoe_ir.interpreter.route import RankRoute, check_ids, count_tokens, make_route
+from hpmoe_ir.interpreter.route import RankRoute, check_expert_ids, count_tokens, make_route
 from hpmoe_ir.interpreter.values import Array, PerRank, fresh, numpy_type, rounded
 
 
@@ -41,7 +41,7 @@ class MoeFunctions(InterpreterFunctions):
         ids = cast(PerRank, args[0])
         type = moe.route_type(op.route)
         check_ranks(ids, type.ranks.data)
-        check_ids(ids, type.experts.data)
+        check_expert_ids(ids, type.experts.data)
         counts = np.stack([count_tokens(own, type.experts.data) for own in ids])
         return ([make_route(own, counts, rank, type) for rank, own in enumerate(ids)],)
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.utils.exceptions import InterpretationError
 
 from hpmoe_ir.dialects.placement import RouteType
-
-IntArray: TypeAlias = np.ndarray[Any, np.dtype[np.integer[Any]]]
+from hpmoe_ir.dtypes import AnyIntegers
 
 
 class RouteError(InterpretationError):
@@ -27,17 +25,17 @@ class RankRoute:
 
     rank: int
     ranks: int
-    position: IntArray
+    position: AnyIntegers
     """`[t, K]`: where the row for a token and its k-th expert stands in the send order."""
-    order: IntArray
+    order: AnyIntegers
     """`[t * K]`: for each row of the send order, t * K + k where token t sends it to its k-th."""
-    sent_begin: IntArray
+    sent_begin: AnyIntegers
     """`[E + 1]`: first row of the send order that goes to an expert; the last is t * K."""
-    dest_begin: IntArray
+    dest_begin: AnyIntegers
     """`[E]`: first row, in its owner's receive order, of what this rank sends to an expert."""
-    received_begin: IntArray
+    received_begin: AnyIntegers
     """`[E + 1]`: first received row for local expert e from rank s, at e * R + s."""
-    return_begin: IntArray
+    return_begin: AnyIntegers
     """`[E]`: first row, in the send order of rank s, of what local expert e got from it."""
 
     @property
@@ -46,7 +44,7 @@ class RankRoute:
         return self.dest_begin.size // self.ranks
 
     @property
-    def tokens(self) -> IntArray:
+    def tokens(self) -> AnyIntegers:
         """`[t * K]`: the token of each row of the send order."""
         return self.order // self.position.shape[1]
 
@@ -70,13 +68,13 @@ class RankRoute:
         return slice(int(self.received_begin[segment]), int(self.received_begin[segment + 1]))
 
 
-def count_tokens(ids: IntArray, experts: int) -> IntArray:
+def count_tokens(ids: AnyIntegers, experts: int) -> AnyIntegers:
     """`[2, E]` int32: rows for each expert, and the sum of the numbers before each."""
     counts = np.bincount(ids.reshape(-1), minlength=experts)
     return np.stack([counts, np.cumsum(counts) - counts]).astype(np.int32)
 
 
-def check_ids(ids: Sequence[IntArray], experts: int) -> None:
+def check_expert_ids(ids: Sequence[AnyIntegers], experts: int) -> None:
     """Refuses ids out of range and ids that a token has twice, on any rank."""
     for rank, own in enumerate(ids):
         outside = np.argwhere((own < 0) | (own >= experts))
@@ -96,7 +94,7 @@ def check_ids(ids: Sequence[IntArray], experts: int) -> None:
             )
 
 
-def make_route(ids: IntArray, all_counts: IntArray, rank: int, type: RouteType) -> RankRoute:
+def make_route(ids: AnyIntegers, all_counts: AnyIntegers, rank: int, type: RouteType) -> RankRoute:
     """The route of `rank` from its own ids `[t, K]` and all ranks' counts `[R, 2, E]`.
 
     Raises RouteError where a rank would receive more rows than its capacity; all ranks see the

@@ -16,12 +16,11 @@ from xdsl.ir.affine import AffineExpr
 from xdsl.utils.exceptions import InterpretationError
 
 from hpmoe_ir.dialects import queue, tile
-from hpmoe_ir.dialects.index import IntArray, evaluate_index
+from hpmoe_ir.dialects.index import IntArray, evaluate_index, flat_events
 from hpmoe_ir.dialects.tile import DependenceOp, buffer_bytes, buffers_of, families_of
 from hpmoe_ir.interpreter.memory import RankMemory, TaskMemory, run_kernel
 from hpmoe_ir.interpreter.values import Array
 from hpmoe_ir.memory_limit import check_memory
-from hpmoe_ir.passes.analysis.dependence import flat_events
 
 
 @dataclass(frozen=True)

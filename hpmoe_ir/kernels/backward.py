@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from hpmoe_ir.integers import ceil_div
 from hpmoe_ir.kernels.kernel import Cost, Kernel, TileOperand, TileView, matmul_local
 
 ACTIVATION_BYTES = 2
@@ -107,8 +108,8 @@ def _weight_gradient_cost(
 ) -> Cost:
     # Both operands come once for each L0 tile that they take part in. The result is written once,
     # however many rows there are, so it is not part of the cost of a row.
-    lhs = reads[0] * -(-reads[1] // o["tile_n"])
-    rhs = reads[1] * -(-reads[0] // o["tile_m"])
+    lhs = reads[0] * ceil_div(reads[1], o["tile_n"])
+    rhs = reads[1] * ceil_div(reads[0], o["tile_m"])
     return Cost(macs=reads[0] * reads[1], bytes_moved=(lhs + rhs) * ACTIVATION_BYTES)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from hpmoe_ir.integers import ceil_div
 from hpmoe_ir.kernels.kernel import Cost, Kernel, TileOperand, TileView, matmul_local
 from hpmoe_ir.kernels.route_layout import RouteLayout
 
@@ -108,8 +109,8 @@ def _move_cost(reads: Sequence[int], writes: Sequence[int], _o: Mapping[str, int
 
 def _matmul_cost(reads: Sequence[int], writes: Sequence[int], o: Mapping[str, int]) -> Cost:
     # Both operands come once for each L0 tile that they take part in.
-    rows = reads[0] * -(-writes[0] // o["tile_n"])
-    weights = -(-reads[0] * writes[0] // o["tile_m"])
+    rows = reads[0] * ceil_div(writes[0], o["tile_n"])
+    weights = ceil_div(reads[0] * writes[0], o["tile_m"])
     return Cost(
         macs=reads[0] * writes[0],
         bytes_moved=(rows + weights + writes[0]) * ACTIVATION_BYTES,

@@ -117,9 +117,9 @@ def vector_local(options: Mapping[str, int]) -> LocalUse:
 
 
 def matmul_local(options: Mapping[str, int]) -> LocalUse:
-    """Of a kernel on hpmoe/matmul_block.h, by its tile: two steps in L0A, L0B and L1, one result.
+    """Of a kernel on hpmoe/detail/matmul_block.h, by its tile: two steps in L0A, L0B and L1.
 
-    L1 takes as many steps as fit twice; what it needs at least is two.
+    L0C holds one result. L1 takes as many steps as fit twice; what it needs at least is two.
     """
     m, n, k = options["tile_m"], options["tile_n"], options["tile_k"]
     return LocalUse(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hpmoe_ir.integers import ceil_div
 from hpmoe_ir.machines.machine import Machine
 
 CUBE = 16
@@ -33,7 +34,7 @@ class MatmulTile:
 
 def even_part(count: int, most: int) -> int:
     """The size of parts of `count` things: as few parts as `most` things a part allow, and even."""
-    return -(-count // -(-count // most))
+    return ceil_div(count, ceil_div(count, most))
 
 
 def largest_matmul_tile(machine: Machine) -> MatmulTile:

@@ -9,10 +9,11 @@ starts of everything take longer than they count.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 
+from hpmoe_ir.dtypes import Float64Array
+from hpmoe_ir.integers import ceil_div
 from hpmoe_ir.kernels.matmul_tile import (
     ACCUMULATOR_BYTES,
     BUFFERS,
@@ -22,12 +23,10 @@ from hpmoe_ir.kernels.matmul_tile import (
 )
 from hpmoe_ir.machines.machine import Machine
 
-FloatArray: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
-
 MOST_STEPS = 16
-"""Steps of a chunk in L1 at most, as in hpmoe/matmul_block.h."""
+"""Steps of a chunk in L1 at most, as in hpmoe/detail/matmul_block.h."""
 SECTION_CHUNKS = 4
-"""Chunks of a section, as in hpmoe/section_pipeline.h."""
+"""Chunks of a section, as in hpmoe/detail/section_pipeline.h."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +35,11 @@ class Product:
 
     machine: Machine
     tile: MatmulTile
-    down: FloatArray
+    down: Float64Array
     """Rows of the result."""
     across: int
     """Columns of the result."""
-    depth: FloatArray
+    depth: Float64Array
     """The inner dimension."""
     result_bytes: int
     """Of an element of the result."""
@@ -51,7 +50,7 @@ class Product:
     gradient: bool = False
     """Whether it is a weight gradient, of which blocks can be narrow and rows go in sections."""
 
-    def seconds(self) -> FloatArray:
+    def seconds(self) -> Float64Array:
         """Of each task, on a core that has the chip for itself."""
         whole = self._by_blocks(self.tile.n)
         if not self.gradient or self.plain:
@@ -73,11 +72,11 @@ class Product:
         """Bytes of an operand in a step."""
         return ELEMENT_BYTES * width * self.tile.k
 
-    def _blocks(self, cols: int) -> tuple[FloatArray, int]:
+    def _blocks(self, cols: int) -> tuple[Float64Array, int]:
         """Blocks below and beside each other; a product without rows has none."""
-        return np.ceil(self.down / self.tile.m), -(-self.across // cols)
+        return np.ceil(self.down / self.tile.m), ceil_div(self.across, cols)
 
-    def _chunks(self, cols: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _chunks(self, cols: int) -> tuple[Float64Array, Float64Array, Float64Array]:
         """Steps of a chunk, chunks of a block, and how many of the left operand's stay in L1."""
         lhs, rhs = self._step(self.tile.m), self._step(cols)
         usable = self.machine.l1_usable
@@ -94,7 +93,7 @@ class Product:
         kept = np.where(chunks > 1, np.minimum(room // steps, chunks), 0.0)
         return steps, chunks, kept
 
-    def _by_blocks(self, cols: int) -> FloatArray:
+    def _by_blocks(self, cols: int) -> Float64Array:
         lhs, rhs = self._step(self.tile.m), self._step(cols)
         down, across = self._blocks(cols)
         blocks = np.maximum(down * across, 1)
@@ -120,7 +119,7 @@ class Product:
         busiest = np.maximum(np.maximum(multiply, move), store)
         return busiest / self.shares + store / pieces + begin
 
-    def _by_sections(self, cols: int) -> FloatArray:
+    def _by_sections(self, cols: int) -> Float64Array:
         lhs, rhs = self._step(self.tile.m), self._step(cols)
         down, across = self._blocks(cols)
         most = max(self.machine.l1_usable // (BUFFERS * (SECTION_CHUNKS * lhs + rhs)), 1)
@@ -135,20 +134,20 @@ class Product:
         begin = self._move(first, np.full_like(chunks, SECTION_CHUNKS + 1))
         return busiest + store / np.maximum(sections * down * across, 1) + begin
 
-    def _steps(self) -> FloatArray:
+    def _steps(self) -> Float64Array:
         """Steps of the inner dimension; one where it is 0."""
         return np.maximum(np.ceil(self.depth / self.tile.k), 1)
 
-    def _multiply(self, blocks: FloatArray) -> FloatArray:
+    def _multiply(self, blocks: Float64Array) -> Float64Array:
         rates = self.machine.rates
         steps = blocks * self._steps()
         cycles = self.down * self.across * self.depth / CUBE_MACS + steps * rates.matrix_mmad_head
         return cycles / rates.clock_frequency
 
-    def _move(self, loaded: FloatArray, starts: FloatArray) -> FloatArray:
+    def _move(self, loaded: Float64Array, starts: Float64Array) -> Float64Array:
         rates = self.machine.rates
         start = rates.dma_gm_to_l1_start / rates.clock_frequency
         return loaded / rates.core_bandwidth_gm_to_l1 + starts * start
 
-    def _store(self, elements: FloatArray) -> FloatArray:
+    def _store(self, elements: Float64Array) -> Float64Array:
         return self.result_bytes * elements / self.machine.rates.core_bandwidth_l0c_to_gm

@@ -17,11 +17,11 @@ E experts, R ranks, L = E / R experts on each rank.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 
-IntArray: TypeAlias = np.ndarray[Any, np.dtype[np.integer[Any]]]
+from hpmoe_ir.dtypes import AnyIntegers
+from hpmoe_ir.integers import round_up
 
 WORDS_PER_LINE = 16
 STATUS_OK = 0
@@ -30,7 +30,7 @@ STATUS_OVER_CAPACITY = 1
 
 def padded(words: int) -> int:
     """`words` rounded up to whole 64-byte lines."""
-    return -(-words // WORDS_PER_LINE) * WORDS_PER_LINE
+    return round_up(words, WORDS_PER_LINE)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class RouteLayout:
         """Length of the route, in words."""
         return self.return_begin + padded(self.local * self.ranks)
 
-    def build(self, counts: IntArray, rank: int, capacity: int) -> IntArray:
+    def build(self, counts: AnyIntegers, rank: int, capacity: int) -> AnyIntegers:
         """The route of `rank`, int32[words].
 
         `counts` is int32[R, 2 * E]: for each source rank the rows that it sends to each expert,

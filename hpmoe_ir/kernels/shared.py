@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from hpmoe_ir.integers import ceil_div
 from hpmoe_ir.kernels.kernel import Kernel, TileView
 
 SHARE_SCALARS = ("first", "step")
@@ -23,8 +24,8 @@ def _blocks(
     first, step = share
     rows, cols = out.array.shape
     m, n = options["tile_m"], options["tile_n"]
-    across = -(-cols // n)
-    for block in range(first, -(-rows // m) * across, step):
+    across = ceil_div(cols, n)
+    for block in range(first, ceil_div(rows, m) * across, step):
         row, col = block // across * m, block % across * n
         cut = slice(row, min(row + m, rows)), slice(col, min(col + n, cols))
         yield *cut, TileView(out.array[cut], out.first + row, out.round_to)

@@ -9,18 +9,9 @@ import numpy as np
 from hpmoe_ir.layer.config import LayerConfig
 
 
-class RoutingError(ValueError):
-    """An unreadable routing, or one that does not fit the layer."""
-
-
-def check_imbalance(config: LayerConfig, imbalance: float) -> None:
-    """Raises RoutingError if one rank can't receive `imbalance` times the mean number of rows."""
-    limit = config.ranks * min(config.top_k, config.local_experts) / config.top_k
-    if imbalance > limit:
-        raise RoutingError(
-            f"imbalance: expected at most {limit:g} times the mean, when every token chooses "
-            f"{min(config.top_k, config.local_experts)} experts of one rank, found {imbalance:g}"
-        )
+def max_imbalance(config: LayerConfig) -> float:
+    """Returns the largest possible X: all tokens choose as many experts of one rank as possible."""
+    return config.ranks * min(config.top_k, config.local_experts) / config.top_k
 
 
 def imbalanced_ids(

@@ -22,7 +22,7 @@ import numpy as np
 
 from hpmoe_ir.diagnostics import one_line
 from hpmoe_ir.layer.config import LayerConfig
-from hpmoe_ir.layer.imbalanced_routing import RoutingError, check_imbalance, imbalanced_ids
+from hpmoe_ir.layer.imbalanced_routing import imbalanced_ids, max_imbalance
 
 IdArray: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
 GateArray: TypeAlias = np.ndarray[Any, np.dtype[np.float32]]
@@ -33,6 +33,10 @@ KINDS = ("balanced", "uniform", "zipf:S", "imbalance:X", "one-expert", "FILE.npz
 
 MAX_ARRAY_BYTES = 1 << 30
 """Largest array of a routing file, 128 million int64 ids; a small file may claim any size."""
+
+
+class RoutingError(ValueError):
+    """An unreadable routing, or one that does not fit the layer."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,7 @@ def generate_routing(
     rng = np.random.default_rng([seed, 0x726F])
     shuffled = rng.permutation(config.experts)
     if spec.kind == "imbalance":
-        check_imbalance(config, spec.imbalance)
+        _check_imbalance(config, spec.imbalance)
     first = 0
     result: list[RankRouting] = []
     for count in tokens:
@@ -139,6 +143,16 @@ def generate_routing(
         first += count
         result.append(RankRouting(ids.astype(np.int32), _gates(rng, count, config.top_k)))
     return result
+
+
+def _check_imbalance(config: LayerConfig, imbalance: float) -> None:
+    """Raises RoutingError if one rank can't receive `imbalance` times the mean number of rows."""
+    limit = max_imbalance(config)
+    if imbalance > limit:
+        raise RoutingError(
+            f"imbalance: expected at most {limit:g} times the mean, when every token chooses "
+            f"{min(config.top_k, config.local_experts)} experts of one rank, found {imbalance:g}"
+        )
 
 
 def check_tokens(config: LayerConfig, tokens: Sequence[int]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hpmoe_ir.dtypes import Dtype, FloatArray, RawArray, from_bits, to_bits
+from hpmoe_ir.dtypes import Dtype, Float32Array, RawArray, from_bits, to_bits
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import RankRouting, RoutingSpec, generate_routing
 from hpmoe_ir.memory_limit import check_memory
@@ -83,6 +83,6 @@ def launch_seed(seed: int, launch: int) -> int:
     return seed * 1000003 + launch
 
 
-def all_tokens(parts: Sequence[RawArray], dtype: Dtype) -> FloatArray:
+def all_tokens(parts: Sequence[RawArray], dtype: Dtype) -> Float32Array:
     """Returns the float32 values of raw parts, concatenated along the first dimension."""
     return np.concatenate([from_bits(part, dtype) for part in parts])

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hpmoe_ir.diagnostics import InputError
-from hpmoe_ir.dialects.index import evaluate_index
+from hpmoe_ir.dialects.index import evaluate_index, flat_events
 from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK
 from hpmoe_ir.dialects.tile import (
     BufferOp,
@@ -23,7 +23,6 @@ from hpmoe_ir.dialects.tile import (
 )
 from hpmoe_ir.lowering.program import LoweredProgram
 from hpmoe_ir.output import write_file
-from hpmoe_ir.passes.analysis.dependence import flat_events
 from hpmoe_ir.runtime.cpu_build import KernelEntry, build, cache_dir
 from hpmoe_ir.runtime.cpu_model import Counters, EventCounter, MemoryModel, RankLaunch, execute
 from hpmoe_ir.runtime.device_fault import MOST_WAITING, DeviceFault, MemoryRange, Waiting

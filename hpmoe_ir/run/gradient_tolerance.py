@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hpmoe_ir.dtypes import AnyFloats
+from hpmoe_ir.dtypes import AnyFloats, Float64Array
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.values import LayerValues, all_tokens
-from hpmoe_ir.run.oracle import GRADIENTS, DoubleArray, expert_rows, silu
+from hpmoe_ir.run.oracle import GRADIENTS, expert_rows, silu
 from hpmoe_ir.run.tolerance import (
     FLOAT32,
     FUNCTION_ERROR,
@@ -33,18 +33,18 @@ CURVATURE = 0.5
 class _ExpertGradients:
     """Exact gradients of one expert's rows, and the sums of squares of their errors."""
 
-    dx: DoubleArray
-    squares_dx: DoubleArray
-    squares_dgate: DoubleArray
-    dw13: DoubleArray
-    squares_dw13: DoubleArray
-    dw2: DoubleArray
-    squares_dw2: DoubleArray
+    dx: Float64Array
+    squares_dx: Float64Array
+    squares_dgate: Float64Array
+    dw13: Float64Array
+    squares_dw13: Float64Array
+    dw2: Float64Array
+    squares_dw2: Float64Array
 
 
 def gradient_tolerance(
     values: LayerValues, *, rounded_weights: bool = False
-) -> list[dict[str, DoubleArray]]:
+) -> list[dict[str, Float64Array]]:
     """Bounds on |run - reference| of each element of each gradient, for each rank.
 
     The run rounds the rows between its operators to the layer's element type and adds up in
@@ -92,7 +92,7 @@ def gradient_tolerance(
     return [dict(zip(GRADIENTS, rank, strict=True)) for rank in zip(*by_rank, strict=True)]
 
 
-def _slopes(gate: DoubleArray) -> tuple[DoubleArray, DoubleArray]:
+def _slopes(gate: Float64Array) -> tuple[Float64Array, Float64Array]:
     """silu and its derivative."""
     s = silu(gate)
     sigmoid = 0.5 * (1.0 + np.tanh(0.5 * gate))
@@ -100,11 +100,11 @@ def _slopes(gate: DoubleArray) -> tuple[DoubleArray, DoubleArray]:
 
 
 def _expert(
-    x: DoubleArray,
-    dout: DoubleArray,
-    gates: DoubleArray,
-    w13: DoubleArray,
-    w2: DoubleArray,
+    x: Float64Array,
+    dout: Float64Array,
+    gates: Float64Array,
+    w13: Float64Array,
+    w2: Float64Array,
     config: LayerConfig,
 ) -> _ExpertGradients:
     """Gradients of one expert's n rows, and their errors."""
@@ -166,7 +166,7 @@ def _expert(
 def compare_gradients(
     found: Sequence[Mapping[str, AnyFloats]],
     reference: Sequence[Mapping[str, AnyFloats]],
-    bounds: Sequence[Mapping[str, DoubleArray]],
+    bounds: Sequence[Mapping[str, Float64Array]],
 ) -> Comparison:
     """Compares the gradients of all ranks with the reference, element by element.
 

@@ -22,9 +22,6 @@ from hpmoe_ir.run.execution import RankInputs, Raw, run_program
 from hpmoe_ir.run.first_wrong_task import first_wrong_task
 from hpmoe_ir.runtime.cpu_model import MemoryModel
 
-RUN_LEVELS = ("moe", "comm", "tile", "queue", "code")
-"""Levels that can be run, from the graph down."""
-
 Values: TypeAlias = Mapping[str, Array]
 """Arrays of one rank by name: int32 ids, float32 values that their element type can hold."""
 

@@ -14,20 +14,18 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 
-from hpmoe_ir.dtypes import FloatArray
-from hpmoe_ir.layer.config import LayerConfig
-from hpmoe_ir.layer.values import LayerValues, all_tokens
-from hpmoe_ir.mindspore_process import (
+from hpmoe_ir.dtypes import Float32Array, Float64Array
+from hpmoe_ir.frontends.mindspore_process import (
     MINDSPORE_MISSING,
     mindspore_environment,
     mindspore_installed,
 )
-
-DoubleArray: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.layer.values import LayerValues, all_tokens
 
 SERVER = Path(__file__).with_name("oracle_server.py")
 
@@ -62,14 +60,14 @@ class Oracle:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def layer(self, values: LayerValues) -> list[FloatArray]:
+    def layer(self, values: LayerValues) -> list[Float32Array]:
         """Outputs of each rank, float32 [t_r, H]. Raises OracleError."""
         tokens = values.tokens
         if sum(tokens) == 0:
             return [np.zeros((0, values.config.hidden), np.float32) for _ in tokens]
         return split_ranks(self._run(_inputs(values))["out"], tokens)
 
-    def gradients(self, values: LayerValues) -> list[dict[str, FloatArray]]:
+    def gradients(self, values: LayerValues) -> list[dict[str, Float32Array]]:
         """Gradients of the sum of out * dout for each rank, float32: dx [t_r, H], dgate [t_r, K],
         dw13 [L, H, 2I], dw2 [L, I, H]. Raises OracleError.
         """
@@ -97,7 +95,7 @@ class Oracle:
             self._directory.cleanup()
             self._directory = None
 
-    def _run(self, arrays: dict[str, np.ndarray[Any, Any]]) -> dict[str, FloatArray]:
+    def _run(self, arrays: dict[str, np.ndarray[Any, Any]]) -> dict[str, Float32Array]:
         process, directory = self._start()
         self._cases += 1
         case = directory / f"case{self._cases}.npz"
@@ -113,7 +111,7 @@ class Oracle:
         if answer != "done":
             raise OracleError(f"MindSpore oracle: {answer.removeprefix('error: ')}")
         with np.load(output) as file:
-            result: dict[str, FloatArray] = {name: file[name] for name in file.files}
+            result: dict[str, Float32Array] = {name: file[name] for name in file.files}
         case.unlink()
         output.unlink()
         return result
@@ -182,7 +180,7 @@ def _inputs(values: LayerValues) -> dict[str, np.ndarray[Any, Any]]:
     }
 
 
-def split_ranks(rows: FloatArray, tokens: Sequence[int]) -> list[FloatArray]:
+def split_ranks(rows: Float32Array, tokens: Sequence[int]) -> list[Float32Array]:
     """Splits rows of all ranks into those of each rank."""
     return np.split(rows, np.cumsum(tokens)[:-1])
 
@@ -195,12 +193,12 @@ def expert_rows(config: LayerConfig, ids: np.ndarray[Any, Any]) -> list[np.ndarr
     return np.split(order, ends[:-1])
 
 
-def silu(g: DoubleArray) -> DoubleArray:
+def silu(g: Float64Array) -> Float64Array:
     """g / (1 + exp(-g)), without overflow."""
     return g * 0.5 * (1.0 + np.tanh(0.5 * g))
 
 
-def numpy_layer(values: LayerValues) -> list[DoubleArray]:
+def numpy_layer(values: LayerValues) -> list[Float64Array]:
     """Outputs of each rank in float64 [t_r, H], by the same formula as the oracle."""
     config = values.config
     x = all_tokens(values.x, config.dtype).astype(np.float64)

@@ -13,10 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from hpmoe_ir.dtypes import AnyFloats, Dtype, FloatArray, underflow_error, unit_roundoff
+from hpmoe_ir.dtypes import (
+    AnyFloats,
+    Dtype,
+    Float32Array,
+    Float64Array,
+    underflow_error,
+    unit_roundoff,
+)
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.values import LayerValues, all_tokens
-from hpmoe_ir.run.oracle import DoubleArray, expert_rows, silu
+from hpmoe_ir.run.oracle import expert_rows, silu
 
 SPREAD = 4.0
 """Bound of a sum of independent roundings, in root sums of squares of their largest values."""
@@ -39,9 +46,9 @@ SILU_SLOPE = 1.1
 class RankBound:
     """Largest errors of one rank's output."""
 
-    element: DoubleArray
+    element: Float64Array
     """[t, H]: of each element."""
-    row: DoubleArray
+    row: Float64Array
     """[t]: of each row, as a Euclidean norm."""
 
 
@@ -107,7 +114,7 @@ def tolerance(values: LayerValues) -> list[RankBound]:
     ]
 
 
-def rounding(magnitude: DoubleArray, dtype: Dtype) -> DoubleArray:
+def rounding(magnitude: Float64Array, dtype: Dtype) -> Float64Array:
     """Largest error of rounding a number of at most `magnitude`."""
     return unit_roundoff(dtype) * magnitude + underflow_error(dtype)
 
@@ -116,16 +123,16 @@ def rounding(magnitude: DoubleArray, dtype: Dtype) -> DoubleArray:
 class ExpertErrors:
     """What one expert makes of its n rows, exactly, and the sums of squares of a run's errors."""
 
-    h: DoubleArray
-    squares_h: DoubleArray
-    a: DoubleArray
-    squares_a: DoubleArray
-    y: DoubleArray
-    squares_y: DoubleArray
+    h: Float64Array
+    squares_h: Float64Array
+    a: Float64Array
+    squares_a: Float64Array
+    y: Float64Array
+    squares_y: Float64Array
 
 
 def expert_errors(
-    x: DoubleArray, w13: DoubleArray, w2: DoubleArray, config: LayerConfig
+    x: Float64Array, w13: Float64Array, w2: Float64Array, config: LayerConfig
 ) -> ExpertErrors:
     """The forward direction of one expert: x [n, H] to y [n, H]."""
     width = config.width
@@ -152,7 +159,7 @@ def expert_errors(
     return ExpertErrors(h, squares_h, a, squares_a, y, squares_y)
 
 
-def sum_error(lhs: DoubleArray, rhs: DoubleArray) -> DoubleArray:
+def sum_error(lhs: Float64Array, rhs: Float64Array) -> Float64Array:
     """Root of the sum of squares of the float32 roundings of lhs @ rhs, run and reference together.
 
     Each of the n additions errs by at most a unit roundoff of a partial sum, which is at most
@@ -165,7 +172,7 @@ def sum_error(lhs: DoubleArray, rhs: DoubleArray) -> DoubleArray:
 
 def compare(
     outputs: Sequence[AnyFloats],
-    reference: Sequence[FloatArray | DoubleArray],
+    reference: Sequence[Float32Array | Float64Array],
     bounds: Sequence[RankBound],
 ) -> Comparison:
     """Compares the outputs of all ranks, [t_r, H] each, with the reference."""
@@ -195,8 +202,8 @@ def _describe(
     rank: int,
     out: np.ndarray[Any, Any],
     exact: np.ndarray[Any, Any],
-    ratios: DoubleArray,
-    rows: DoubleArray,
+    ratios: Float64Array,
+    rows: Float64Array,
 ) -> str:
     by_row = rows.max() > ratios.max()
     token = int(rows.argmax()) if by_row else int(ratios.max(axis=1).argmax())

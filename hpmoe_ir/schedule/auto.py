@@ -23,7 +23,8 @@ from hpmoe_ir.driver.compiler import Compiled, CompiledKernel, PassError, Progre
 from hpmoe_ir.driver.specs import find, parse_many
 from hpmoe_ir.extensions import extension_universe
 from hpmoe_ir.frontends.graph_layer import graph_layer
-from hpmoe_ir.kernels.matmul_tile import CUBE_MACS, ELEMENT_BYTES, largest_matmul_tile
+from hpmoe_ir.integers import ceil_div, round_up
+from hpmoe_ir.kernels.matmul_tile import CUBE, CUBE_MACS, ELEMENT_BYTES, largest_matmul_tile
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import IdArray, RoutingError, generate_routing, parse_routing
 from hpmoe_ir.machines.machine import Machine
@@ -128,7 +129,7 @@ def auto_candidates(layer: Layer) -> list[str]:
     groups = fitting_groups(config, tile.m)
     seventh, quarter = _columns(config.hidden, 7, tile.n), _columns(config.hidden, 4, tile.n)
     most = experts_beside_sums(config, machine)
-    some = -(-3 * most // 4)
+    some = ceil_div(3 * most, 4)
     choices = [
         (groups[0], seventh, some),
         (groups[0], seventh, most),
@@ -184,7 +185,7 @@ def _columns(width: int, parts: int, tile: int) -> int:
     for count in range(parts, 2 * parts):
         if width % (count * tile) == 0:
             return width // count
-    return -(-width // (parts * 16)) * 16
+    return round_up(ceil_div(width, parts), CUBE)
 
 
 def choose(

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from hpmoe_ir.driver.compiler import Progress
 from hpmoe_ir.driver.specs import find, parse_many
 from hpmoe_ir.extensions import extension_universe
+from hpmoe_ir.integers import ceil_div, round_up
+from hpmoe_ir.kernels.matmul_tile import CUBE
 from hpmoe_ir.passes.lower_moe import LowerMoePass
 from hpmoe_ir.schedule.auto import Candidate, Layer, auto_candidates, choose, evaluate
 from hpmoe_ir.universe import PASSES
@@ -31,7 +33,7 @@ def option_values(layer: Layer) -> dict[str, list[int | str]]:
     """The values that the search gives to each option of `lower-moe`."""
     config, machine = layer.config, layer.machine
     ranks, local, width = config.ranks, config.local_experts, config.hidden
-    columns = sorted({-(-width // (parts * 16)) * 16 for parts in range(2, 13)})
+    columns = sorted({round_up(ceil_div(width, parts), CUBE) for parts in range(2, 13)})
     return {
         "source_groups": [g for g in range(1, ranks + 1) if ranks % g == 0],
         "return_cols": [0, *columns],

@@ -7,13 +7,12 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from hpmoe_ir.dialects.access import Access, BlockSelector, GroupedRows, SentRows, TokenRows
-from hpmoe_ir.dialects.index import evaluate_index, index_values
+from hpmoe_ir.dialects.access import Access, BlockSelector, RowCounts, RowKind
+from hpmoe_ir.dialects.index import evaluate_index, flat_events
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile import BufferOp, TasksOp, buffer_type, element_bytes
 from hpmoe_ir.kernels.matmul_tile import CUBE_MACS
 from hpmoe_ir.lowering.program import LoweredProgram
-from hpmoe_ir.passes.analysis.dependence import flat_events
 from hpmoe_ir.run.execution import ExecutionError
 from hpmoe_ir.runtime.task_records import Records
 from hpmoe_ir.timing.timed_run import RankIntegers, Timeline, ids_of
@@ -53,16 +52,7 @@ class Bounds:
         return max(getattr(self, field.name) for field in fields(self))
 
 
-@dataclass(frozen=True)
-class RoutedRows:
-    """Rows of one rank: its own tokens, what it sends, what it receives for each local expert."""
-
-    tokens: int
-    sent: int
-    received: np.ndarray[tuple[int], np.dtype[np.int64]]
-
-
-def routed_rows(program: LoweredProgram, ranks: Sequence[RankIntegers]) -> list[RoutedRows]:
+def routed_rows(program: LoweredProgram, ranks: Sequence[RankIntegers]) -> list[RowCounts]:
     """Rows of each rank under the routing in its inputs. Raises ExecutionError without one."""
     routes = [t for b in program.buffers.values() if isinstance(t := b.content, RouteType)]
     ids = ids_of(program)
@@ -72,7 +62,7 @@ def routed_rows(program: LoweredProgram, ranks: Sequence[RankIntegers]) -> list[
     counts = [np.bincount(r.arrays[ids].ravel(), minlength=experts) for r in ranks]
     received = np.sum(counts, axis=0).reshape(program.ranks, -1)
     return [
-        RoutedRows(inputs.tokens, int(inputs.arrays[ids].size), received[rank])
+        RowCounts(inputs.tokens, int(inputs.arrays[ids].size), received[rank])
         for rank, inputs in enumerate(ranks)
     ]
 
@@ -129,60 +119,42 @@ def parts_of_peak(timeline: Timeline, ranks: Sequence[RankIntegers]) -> dict[str
     return found
 
 
-def _rows_of(family: TasksOp, region: Access, rows: RoutedRows) -> int | None:
-    """Rows of all tasks of a family together, one of whose regions this is."""
-    match region.rows:
-        case GroupedRows() as selector:
-            experts = index_values(selector.expert, family.extents, 1)
-            return int(rows.received[experts].sum())
-        case SentRows():
-            return rows.sent
-        case TokenRows():
-            return rows.tokens
-        case _:
-            return None
-
-
-def _macs(program: LoweredProgram, rows: RoutedRows) -> int:
+def _macs(program: LoweredProgram, rows: RowCounts) -> int:
     """Multiply-accumulates of all tasks, of valid rows and columns only."""
     return sum(_family_macs(program, family, rows) for family in program.families.values())
 
 
-def _family_macs(program: LoweredProgram, family: TasksOp, rows: RoutedRows) -> int:
-    regions = (*family.read_accesses, *family.write_accesses)
-    count = next((n for r in regions if (n := _rows_of(family, r, rows)) is not None), 1)
+def _family_macs(program: LoweredProgram, family: TasksOp, rows: RowCounts) -> int:
+    selectors = [a.rows for a in (*family.read_accesses, *family.write_accesses)]
+    first = next((s for s in selectors if s is not None), None)
+    count = 1 if first is None else first.total_rows(rows, family.extents)
     return count * _row_macs(family, program.buffers)
 
 
 def _row_macs(family: TasksOp, buffers: dict[str, BufferOp]) -> int:
     """For one row, over all blocks of columns."""
 
-    def columns(region: Access) -> int:
-        content = buffers[region.buffer].content
+    def columns(access: Access) -> int:
+        content = buffers[access.buffer].content
         if isinstance(content, RouteType):
             return 1
-        selector = region.selectors[-1]
-        whole = isinstance(selector, BlockSelector) or region.rows is not selector
+        selector = access.selectors[-1]
+        whole = isinstance(selector, BlockSelector) or access.rows is not selector
         return content.dims[-1] if whole else 1
 
-    reads = [columns(region) for region in family.read_accesses]
-    writes = [columns(region) for region in family.write_accesses]
+    reads = [columns(access) for access in family.read_accesses]
+    writes = [columns(access) for access in family.write_accesses]
     return family.find_kernel().cost(reads, writes, family.int_options).macs
 
 
-def _argument_bytes(program: LoweredProgram, rows: RoutedRows) -> float:
+def _argument_bytes(program: LoweredProgram, rows: RowCounts) -> float:
     """Inputs and outputs of a rank; of weights, those of experts that have rows."""
     total = 0.0
     for buffer in program.arguments:
         type = buffer_type(buffer)
         size = float(np.prod(type.dims, dtype=np.float64)) * element_bytes(type.element_type)
-        count = {
-            "tokens": rows.tokens,
-            "sent": rows.sent,
-            "grouped": int(rows.received.sum()),
-        }.get(type.rows.data)
-        if count is not None:
-            size *= count / type.dims[0]
+        if type.rows.data:
+            size *= rows.of_kind(RowKind(type.rows.data)) / type.dims[0]
         elif len(type.dims) == 3 and type.dims[0] == len(rows.received):
             size *= np.count_nonzero(rows.received) / len(rows.received)
         total += size

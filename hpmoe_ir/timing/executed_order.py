@@ -8,9 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hpmoe_ir.dialects.index import IntArray, evaluate_index
+from hpmoe_ir.dialects.index import IntArray, evaluate_index, flat_events
 from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK
-from hpmoe_ir.passes.analysis.dependence import flat_events
 from hpmoe_ir.runtime.task_records import Records
 from hpmoe_ir.timing.mirrored import mirrored_lines
 from hpmoe_ir.timing.timed_run import Timeline

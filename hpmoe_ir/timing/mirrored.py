@@ -7,13 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from hpmoe_ir.dialects.index import IntArray, evaluate_index
+from hpmoe_ir.dialects.index import IntArray, evaluate_index, flat_events
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.queue import POINT_BITS, SignalOp
 from hpmoe_ir.dialects.tile import copy_bytes
 from hpmoe_ir.lowering.program import LoweredProgram
 from hpmoe_ir.machines.machine import Machine
-from hpmoe_ir.passes.analysis.dependence import flat_events
 from hpmoe_ir.run.execution import ExecutionError
 from hpmoe_ir.runtime.cpu_timing import Mirror
 from hpmoe_ir.timing.timed_run import RankIntegers, Stages, Timeline, ids_of, simulate

@@ -7,6 +7,7 @@ import os
 from functools import partial
 
 from hpmoe_ir.diagnostics import InputError
+from hpmoe_ir.passes.analysis.level import RUN_LEVELS
 from hpmoe_ir.schedule.named import AUTO_SCHEDULE
 from hpmoe_ir.tools.layer_options import (
     add_pipeline_option,
@@ -17,8 +18,6 @@ from hpmoe_ir.tools.layer_options import (
 
 SHRINK_RUNS = 200
 """Most runs of --shrink, unless told otherwise."""
-
-RUN_LEVELS = ("moe", "comm", "tile", "queue", "code")
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:  # pyright: ignore[reportPrivateUsage]

@@ -9,9 +9,9 @@ from typing import Self
 from typing_extensions import TypeVar
 
 from hpmoe_ir.diagnostics import InputError, one_line
-from hpmoe_ir.dtypes import FloatArray
+from hpmoe_ir.dtypes import Float32Array
+from hpmoe_ir.frontends.mindspore_process import MINDSPORE_MISSING, mindspore_installed
 from hpmoe_ir.layer.values import LayerValues
-from hpmoe_ir.mindspore_process import MINDSPORE_MISSING, mindspore_installed
 from hpmoe_ir.run.oracle import Oracle, OracleError
 
 T = TypeVar("T")
@@ -33,11 +33,11 @@ class Reference:
         """Who computed them, once there were any."""
         return f"MindSpore {self._oracle.version}"
 
-    def outputs(self, launches: Sequence[LayerValues]) -> list[list[FloatArray]]:
+    def outputs(self, launches: Sequence[LayerValues]) -> list[list[Float32Array]]:
         """The outputs of each launch and rank. Raises InputError where MindSpore fails."""
         return self._each(self._oracle.layer, launches)
 
-    def gradients(self, launches: Sequence[LayerValues]) -> list[list[dict[str, FloatArray]]]:
+    def gradients(self, launches: Sequence[LayerValues]) -> list[list[dict[str, Float32Array]]]:
         """The gradients of each launch and rank. Raises InputError where MindSpore fails."""
         return self._each(self._oracle.gradients, launches)
 

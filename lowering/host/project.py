@@ -45,9 +45,11 @@ def project_files(program: ProgramPlan, device_source: str, table: bytes) -> dic
 
 
 def _headers(root: Path, folder: str) -> dict[str, str]:
-    paths = sorted((root / folder).iterdir())
+    paths = sorted((root / folder).rglob("*"))
     return {
-        f"{folder}/{path.name}": path.read_text() for path in paths if path.suffix in (".h", ".cpp")
+        path.relative_to(root).as_posix(): path.read_text()
+        for path in paths
+        if path.suffix in (".h", ".cpp")
     }
 
 

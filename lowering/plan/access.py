@@ -11,18 +11,21 @@ from hpmoe_ir.dialects.access import (
     Access,
     BlockSelector,
     Chunk,
-    GroupedRows,
     IndexSelector,
+    RowSegment,
     RowSelector,
     Selector,
-    SentRows,
-    TokenRows,
     WholeSelector,
     format_access,
 )
 from hpmoe_ir.dialects.placement import RouteType
-from hpmoe_ir.dialects.tile import BufferOp, buffer_bytes, buffer_type, copy_bytes, route_type
-from hpmoe_ir.dialects.tile.credit import CreditedPuts
+from hpmoe_ir.dialects.tile import (
+    BufferOp,
+    buffer_bytes,
+    buffer_route_type,
+    buffer_type,
+    copy_bytes,
+)
 from hpmoe_ir.lowering.plan.elements import ElementType, element_type
 from hpmoe_ir.lowering.plan.scope import Scope
 from hpmoe_ir.lowering.plan.sizes import camel
@@ -50,11 +53,6 @@ from hpmoe_ir.lowering.plan.tiles import (
     WordsShape,
 )
 from hpmoe_ir.lowering.program import LoweringError
-
-
-def counts_received_rows(puts: CreditedPuts) -> bool:
-    """Whether the receiver of credited puts counts rows it received, not rows that it sent."""
-    return isinstance(puts.rows, GroupedRows)
 
 
 @dataclass
@@ -123,24 +121,34 @@ class AccessPlanner:
 
     def _row_range(self, selector: RowSelector, access: Access) -> RowRange:
         scope = self.scope
-        match selector:
-            case TokenRows():
+        if access.peer is not None:
+            self._check_sender(selector, access)
+        query = selector.query(access.peer)
+        match query.segment:
+            case RowSegment.TOKENS:
                 return TokenRange(
-                    scope.index(selector.index),
-                    scope.constant(selector.count, "TokenChunks"),
+                    scope.index(query.chunk.index),
+                    scope.constant(query.chunk.count, "TokenChunks"),
                     needs_route=scope.family.route is not None,
                 )
-            case GroupedRows() if access.peer is not None:
-                return self._put(selector, access)
-            case GroupedRows():
-                group = scope.index(selector.group)
-                groups = scope.constant(selector.groups, "Groups")
-                expert = scope.index(selector.expert)
-                return GroupedRange(expert, group, groups, self._chunk(selector.chunk))
-            case SentRows() if access.peer is not None:
-                return self._return(selector, access)
-            case SentRows():
-                return SentRange(scope.index(selector.expert), self._chunk(selector.chunk))
+            case RowSegment.GROUPED:
+                expert, group = query.operands
+                planned = scope.index(group)
+                groups = scope.constant(query.groups, "Groups")
+                return GroupedRange(scope.index(expert), planned, groups, self._chunk(query.chunk))
+            case RowSegment.SENT:
+                (expert,) = query.operands
+                return SentRange(scope.index(expert), self._chunk(query.chunk))
+            case RowSegment.DEST:
+                peer, expert = query.operands
+                local = scope.constant(self._local_experts(), "Local")
+                planned = scope.index(peer)
+                return PutRange(planned, local, scope.index(expert), self._chunk(query.chunk))
+            case RowSegment.RETURN:
+                expert, peer = query.operands
+                planned = scope.index(expert)
+                local = scope.constant(self._local_experts(), "Local")
+                return ReturnRange(planned, local, scope.index(peer), self._chunk(query.chunk))
 
     def _chunk(self, chunk: Chunk) -> ChunkOf | None:
         if chunk.count == 1:
@@ -151,31 +159,20 @@ class AccessPlanner:
             self.scope.constant(chunk.align, "Align"),
         )
 
-    def _put(self, selector: GroupedRows, access: Access) -> PutRange:
-        scope = self.scope
-        own = np.arange(scope.program.ranks)[:, None]
-        if selector.groups != scope.program.ranks or (scope.values(selector.group) != own).any():
-            raise self._refused(access, "a put into grouped rows writes those of its own rank")
-        local = scope.constant(self._local_experts(), "Local")
-        assert access.peer is not None
-        peer = scope.index(access.peer)
-        return PutRange(peer, local, scope.index(selector.expert), self._chunk(selector.chunk))
-
-    def _return(self, selector: SentRows, access: Access) -> ReturnRange:
-        scope = self.scope
-        local = self._local_experts()
-        owner = np.arange(scope.program.ranks)[:, None]
-        if (scope.values(selector.expert) // local != owner).any():
-            raise self._refused(access, "a put into sent rows returns those of its own experts")
-        assert access.peer is not None
-        expert = scope.index(selector.expert)
-        size = scope.constant(local, "Local")
-        return ReturnRange(expert, size, scope.index(access.peer), self._chunk(selector.chunk))
+    def _check_sender(self, selector: RowSelector, access: Access) -> None:
+        """Refuses an access of a peer's rows that the rank itself does not send."""
+        ranks = self.scope.program.ranks
+        sender = selector.sender(ranks, self._local_experts())
+        own = np.arange(ranks)[:, None]
+        if sender is None or (self.scope.values(sender) != own).any():
+            raise self._refused(access, selector.put_rule)
 
     def _local_experts(self) -> int:
         route = self.scope.family.route
         assert route is not None
-        return route_type(self.scope.program.buffers[route.root_reference.data]).local_experts
+        return buffer_route_type(
+            self.scope.program.buffers[route.root_reference.data]
+        ).local_experts
 
     def _refused(self, access: Access, rule: str) -> LoweringError:
         text = format_access(access, self.scope.family.dim_names)
@@ -206,7 +203,7 @@ class AccessPlanner:
                 size = scope.constant(selector.size, f"{name}Block{number}")
                 index = scope.index(selector.index)
                 return BlockExtent(index, size, scope.table.size(name, extent))
-            case GroupedRows() | SentRows() | TokenRows():
+            case RowSelector():
                 return RowsExtent(self.define(selector, access).name)
-            case IndexSelector():
-                raise AssertionError("an inner dimension has no index selector")
+            case _:
+                raise AssertionError(f"expected no {type(selector).__name__} of an inner dimension")

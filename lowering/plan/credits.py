@@ -7,10 +7,10 @@ from enum import StrEnum
 
 from xdsl.ir.affine import AffineDimExpr
 
+from hpmoe_ir.dialects.access import RowSegment
 from hpmoe_ir.dialects.index import dims_used
 from hpmoe_ir.dialects.queue import SignalOp
 from hpmoe_ir.dialects.tile.credit import credited_puts, route_of
-from hpmoe_ir.lowering.plan.access import counts_received_rows
 from hpmoe_ir.lowering.plan.events import EventNumber, plan_event
 from hpmoe_ir.lowering.plan.expressions import FlatIndex, IntExpr, SourceRank
 from hpmoe_ir.lowering.plan.family import RouteUse, route_use
@@ -106,8 +106,8 @@ def plan_credit(program: LoweredProgram, signal: SignalOp, table: SizeTable) -> 
     route = route_use(scope, family.route.root_reference.data)
     first = plan_event(scope, signal.event_name, None)
     events = table.size(f"{scope.prefix}Events", event.event_count)
-    chunk = puts.rows.chunk
-    outer = sorted(dims_used(puts.rows.expert))
+    chunk, credited_expert = puts.rows.chunk, puts.rows.operands[0]
+    outer = sorted(dims_used(credited_expert))
     others = [d for d in range(len(family.dims)) if d not in (*outer, puts.peer_dim)]
     of_event = {d for e in signal.index_exprs for d in dims_used(e)}
     # The first chunks have the rows, so how many are empty is known without looking at each: where
@@ -132,7 +132,7 @@ def plan_credit(program: LoweredProgram, signal: SignalOp, table: SizeTable) -> 
     if chunk.count != 1:
         count = scope.constant(chunk.count, "Chunks")
         align = scope.constant(chunk.align, "Align")
-    expert = scope.index(puts.rows.expert)
+    expert = scope.index(credited_expert)
     chunks = None
     if count is not None and align is not None:
         chunks = ChunkedPuts(scope.index(chunk.index) if each else None, count, align)
@@ -141,7 +141,7 @@ def plan_credit(program: LoweredProgram, signal: SignalOp, table: SizeTable) -> 
         event=signal.event_name,
         family=signal.family_name,
         route=route,
-        side=CreditSide.RECEIVED if counts_received_rows(puts) else CreditSide.SENT,
+        side=CreditSide.RECEIVED if puts.rows.segment is RowSegment.GROUPED else CreditSide.SENT,
         events=events,
         outer=outer_loops,
         inner=inner_loops,

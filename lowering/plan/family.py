@@ -10,7 +10,7 @@ from xdsl.ir.affine import AffineConstantExpr
 
 from hpmoe_ir.dialects.access import Access
 from hpmoe_ir.dialects.queue import SignalOp
-from hpmoe_ir.dialects.tile import TasksOp, buffer_type, route_type
+from hpmoe_ir.dialects.tile import TasksOp, buffer_route_type, buffer_type
 from hpmoe_ir.kernels.kernel import Kernel, TileOperand
 from hpmoe_ir.lowering.plan.access import AccessPlanner
 from hpmoe_ir.lowering.plan.elements import OPERAND_TYPES, ElementType, element_type
@@ -190,7 +190,7 @@ def _route(scope: Scope) -> RouteUse | None:
 
 def route_use(scope: Scope, route: str) -> RouteUse:
     """How tasks find the route of a buffer."""
-    experts = route_type(scope.program.buffers[route]).experts.data
+    experts = buffer_route_type(scope.program.buffers[route]).experts.data
     offset = scope.buffer_offset(route)
     return RouteUse(offset, scope.table.size(f"{camel(route)}Experts", experts))
 

@@ -1,7 +1,7 @@
-"""Dependence analysis: from the regions of two families to events, thresholds and who waits.
+"""Dependence analysis: from the accesses of two families to events, thresholds and who waits.
 
-Two tasks depend on each other when their regions of a buffer overlap and one of them writes. A
-region is a box in a space of static axes: the experts, the source ranks, the chunk of a segment,
+Two tasks depend on each other when their accesses of a buffer overlap and one of them writes. An
+access is a box in a space of static axes: the experts, the source ranks, the chunk of a segment,
 the columns. Boxes overlap when they do on every axis, and on each axis the values of the
 producers and of the consumers fall into classes (connected components of the overlap relation)
 such that a consumer depends on producers of its own class only. An event for each combination of
@@ -12,7 +12,7 @@ How many rows a box has at run time plays no part: an empty task still counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -24,38 +24,26 @@ from xdsl.ir.affine import (
     AffineExpr,
 )
 
-from hpmoe_ir.dialects.access import (
-    Access,
-    BlockSelector,
-    GroupedRows,
-    IndexSelector,
-    SentRows,
-    TokenRows,
-    WholeSelector,
-    group_bounds,
+from hpmoe_ir.dialects.access import Access, AxisRange, Range
+from hpmoe_ir.dialects.index import (
+    IntArray,
+    evaluate_index,
+    flat_events,
+    index_values,
+    uses_rank,
 )
-from hpmoe_ir.dialects.index import IntArray, evaluate_index, index_values, uses_rank
 from hpmoe_ir.dialects.placement import RouteType
-from hpmoe_ir.dialects.tile import DependenceOp, TasksOp
+from hpmoe_ir.dialects.tile import BufferOp, DependenceOp, TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
+from hpmoe_ir.integers import ceil_div
 
 Granularity: TypeAlias = Literal["expert", "part"]
 
-Bounds: TypeAlias = Callable[[int], tuple[int, int]]
+Bounds: TypeAlias = Callable[[int], Range]
 
 
 class DependenceError(ValueError):
-    """Regions whose dependences cannot be expressed by events."""
-
-
-@dataclass(frozen=True)
-class AxisRange:
-    """What a region covers on one axis: bounds as a function of an index expression."""
-
-    index: AffineExpr
-    bounds: Bounds
-    cut: tuple[int, ...] = ()
-    """How the axis is cut; ranges of different cuts are not compared."""
+    """Accesses whose dependences cannot be expressed by events."""
 
 
 @dataclass(frozen=True)
@@ -76,45 +64,25 @@ class Shape:
 
     type: BufferType | RouteType
     ranks: int
+    experts: int = 0
+    """Experts of all ranks; 0 in a program without a route."""
 
 
-def region_axes(region: Access, shape: Shape) -> dict[str, AxisRange]:
-    """The ranges of a region on the axes of its buffer, by name of the axis."""
-    axes: dict[str, AxisRange] = {}
+def buffer_shape(name: str, buffers: Mapping[str, BufferOp], ranks: int) -> Shape:
+    """Returns the shape of a buffer of a program."""
+    routes = (b.content for b in buffers.values() if isinstance(b.content, RouteType))
+    route = next(routes, None)
+    return Shape(buffers[name].content, ranks, 0 if route is None else route.experts.data)
+
+
+def access_axes(access: Access, shape: Shape) -> dict[str, AxisRange]:
+    """Returns what an access covers of the axes of its buffer, by name of the axis.
+
+    An axis that is left out is covered as a whole: every range of another access meets it.
+    """
     if isinstance(shape.type, RouteType):
-        return axes
-    for i, (selector, extent) in enumerate(zip(region.selectors, shape.type.dims, strict=True)):
-        match selector:
-            case GroupedRows():
-                groups, ranks = selector.groups, shape.ranks
-                chunk = selector.chunk
-                axes["expert"] = AxisRange(selector.expert, _unit)
-                axes["source"] = AxisRange(
-                    selector.group, lambda g, n=groups, r=ranks: group_bounds(g, n, r)
-                )
-                axes["chunk"] = AxisRange(chunk.index, _unit, (groups, chunk.count, chunk.align))
-            case SentRows():
-                chunk = selector.chunk
-                axes["expert"] = AxisRange(selector.expert, _unit)
-                axes["chunk"] = AxisRange(chunk.index, _unit, (chunk.count, chunk.align))
-            case TokenRows():
-                axes["chunk"] = AxisRange(selector.index, _unit, (selector.count,))
-            case IndexSelector():
-                axes[f"dim{i}"] = AxisRange(selector.index, _unit)
-            case BlockSelector():
-                size = selector.size
-                axes[f"dim{i}"] = AxisRange(
-                    selector.index,
-                    lambda b, s=size, n=extent: (min(b * s, n), min((b + 1) * s, n)),
-                )
-            case WholeSelector():
-                # A whole dimension is met by every range of the other side: no axis at all.
-                pass
-    return axes
-
-
-def _unit(value: int) -> tuple[int, int]:
-    return value, value + 1
+        return {}
+    return {axis.name: axis for axis in access.axes(shape.type.dims, shape.ranks, shape.experts)}
 
 
 def events_between(
@@ -129,14 +97,14 @@ def events_between(
 ) -> EventMap | None:
     """The events by which tasks of `consumer` wait for the tasks of `producer` they depend on.
 
-    `written` and `used` are the two families' regions of one buffer, `used` in the memory of the
-    rank that runs the consumer. None where the regions have nothing in common.
+    `written` and `used` are the two families' accesses of one buffer, `used` in the memory of the
+    rank that runs the consumer. None where the accesses have nothing in common.
 
     Raises DependenceError where ranks would need different thresholds, and where a consumer uses
     what no producer writes unless that is allowed by `partial`: an event then has more producers
     than needed rather than none.
     """
-    ours, theirs = region_axes(written, shape), region_axes(used, shape)
+    ours, theirs = access_axes(written, shape), access_axes(used, shape)
     source: list[AffineExpr] = []
     target: list[AffineExpr] = []
     extents: list[int] = []
@@ -230,7 +198,7 @@ def _class_index(index: AffineExpr, classes: dict[int, int], count: int) -> Affi
     ]
     # Classes of equal size but for the last, which the end of the axis may cut.
     first = sum(c == 0 for c in classes.values())
-    for step in sorted({-(-last // count), max(last // count, 1), max(first, 1)} - {1}):
+    for step in sorted({ceil_div(last, count), max(last // count, 1), max(first, 1)} - {1}):
         candidates.append((lambda v, s=step: v // s, lambda s=step: index // s))
     # The inverse of the source groups' bounds, for groups of unequal size.
     candidates.append(
@@ -258,20 +226,6 @@ def ranks_that_differ(dependences: Sequence[DependenceOp], ranks: int) -> range:
     """Ranks to look at for what `dependences` say on any rank: all, or one where all are alike."""
     exprs = [e for d in dependences for e in (*d.source_exprs, *d.target_exprs)]
     return range(ranks if any(map(uses_rank, exprs)) else 1)
-
-
-def flat_events(
-    exprs: Sequence[AffineExpr],
-    extents: Sequence[int],
-    point: Sequence[IntArray | int],
-    rank: IntArray | int,
-    size: int,
-) -> IntArray:
-    """Row-major number of the event at each of `size` grid points."""
-    flat = np.zeros(size, dtype=np.int64)
-    for expr, extent in zip(exprs, extents, strict=True):
-        flat = flat * extent + evaluate_index(expr, point, rank)
-    return flat
 
 
 def _thresholds(

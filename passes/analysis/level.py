@@ -9,8 +9,11 @@ from xdsl.ir import Operation
 from hpmoe_ir.diagnostics import refuse
 
 LEVELS = ("moe", "comm", "tile", "queue")
-"""From the graph down. A module is at the lowest level whose dialect it has an operation of; the
-compute operations of `moe` stay until the tile level."""
+"""A module is at the lowest level whose dialect it has an operation of; the compute operations of
+`moe` stay until the tile level."""
+
+RUN_LEVELS = (*LEVELS, "code")
+"""Levels that can be run: the generated code is the last."""
 
 MADE_BY = {
     "moe": "a front end",

@@ -1,4 +1,4 @@
-"""What families of tasks are for, read from their regions and dependences.
+"""What families of tasks are for, read from their accesses and dependences.
 
 Policies that come from other systems speak of dispatch, of products and of weight gradients. What a
 family is follows from what it reads and writes, not from its name, so that operators from outside
@@ -13,17 +13,17 @@ from enum import IntEnum
 import numpy as np
 
 from hpmoe_ir.dialects import queue
-from hpmoe_ir.dialects.access import GroupedRows
+from hpmoe_ir.dialects.access import Access, RowKind
 from hpmoe_ir.dialects.index import IntArray, dims_used, evaluate_index
 from hpmoe_ir.dialects.tile import DependenceOp, TasksOp, families_of
 
 
 def expert_of(family: TasksOp) -> IntArray | None:
     """The local expert whose rows each task works on, None where it is not one expert."""
-    for region in (*family.write_accesses, *family.read_accesses):
-        rows = region.rows
-        if isinstance(rows, GroupedRows):
-            value = evaluate_index(rows.expert, family.coordinates(), 0)
+    for access in (*family.write_accesses, *family.read_accesses):
+        expert = None if access.rows is None else access.rows.local_expert
+        if expert is not None:
+            value = evaluate_index(expert, family.coordinates(), 0)
             return np.broadcast_to(np.asarray(value, dtype=np.int64), (family.task_count,))
     return None
 
@@ -35,21 +35,25 @@ def is_put(family: TasksOp) -> bool:
 
 def is_dispatch(family: TasksOp) -> bool:
     """Whether the tasks put rows where the experts are."""
-    return is_put(family) and any(isinstance(r.rows, GroupedRows) for r in family.write_accesses)
+    return is_put(family) and _has_grouped_rows(family.write_accesses)
 
 
 def is_return(family: TasksOp) -> bool:
     """Whether the tasks put experts' rows back to where the tokens are."""
-    reads = any(isinstance(r.rows, GroupedRows) for r in family.read_accesses)
-    return is_put(family) and reads and not is_dispatch(family)
+    return is_put(family) and _has_grouped_rows(family.read_accesses) and not is_dispatch(family)
 
 
 def is_weight_gradient(family: TasksOp) -> bool:
     """Whether matrix tasks sum over an expert's rows: they read rows and write none."""
-    reads = any(isinstance(r.rows, GroupedRows) for r in family.read_accesses)
     return (
-        family.core.data == "aic" and reads and all(r.rows is None for r in family.write_accesses)
+        family.core.data == "aic"
+        and _has_grouped_rows(family.read_accesses)
+        and all(a.rows is None for a in family.write_accesses)
     )
+
+
+def _has_grouped_rows(accesses: Iterable[Access]) -> bool:
+    return any(a.rows is not None and a.rows.kind is RowKind.GROUPED for a in accesses)
 
 
 def peer_dims(family: TasksOp) -> set[int]:

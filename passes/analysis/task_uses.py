@@ -1,6 +1,6 @@
 """What the tasks of a program read and write, and which of them meet.
 
-Two tasks meet when both use a buffer of the same rank and their regions overlap on every axis that
+Two tasks meet when both use a buffer of the same rank and their accesses overlap on every axis that
 is static: expert, source rank, chunk, columns. How many rows there are at run time plays no part,
 so what is found here holds for every routing.
 """
@@ -13,12 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.ir.affine import AffineExpr
 
-from hpmoe_ir.dialects.access import Access, SentRows, TokenRows, format_access
+from hpmoe_ir.dialects.access import Access, format_access
 from hpmoe_ir.dialects.index import BoolArray, IntArray, evaluate_index
-from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile import TasksOp, buffers_of
-from hpmoe_ir.dialects.tile.types import BufferType
-from hpmoe_ir.passes.analysis.dependence import Shape, region_axes
+from hpmoe_ir.passes.analysis.dependence import access_axes, buffer_shape
 from hpmoe_ir.passes.analysis.task_numbers import TaskNumbers, task_values
 
 PAIRS = 1 << 20
@@ -50,10 +48,10 @@ class Axis:
 
 @dataclass(frozen=True)
 class Use:
-    """One region of a family: what each of its tasks, on all ranks, reads or writes."""
+    """One access of a family: what each of its tasks, on all ranks, reads or writes."""
 
     family: TasksOp
-    region: Access
+    access: Access
     writes: bool
     tasks: IntArray
     """[n] the tasks."""
@@ -62,7 +60,7 @@ class Use:
     axes: dict[str, Axis]
 
     def text(self, task: int, numbers: TaskNumbers) -> str:
-        """The region as one task has it: `@h[grouped(0, 1 of 2), block(3 by 64)]`."""
+        """The access as one task has it: `@h[grouped(0, 1 of 2), block(3 by 64)]`."""
         family, point = numbers.family_of(task)
         coordinates = [int(c[point]) for c in family.coordinates()]
         rank = numbers.rank_of(task)
@@ -70,14 +68,14 @@ class Use:
         def value(expr: AffineExpr) -> AffineExpr:
             return AffineExpr.constant(int(evaluate_index(expr, coordinates, rank)))
 
-        if not self.region.selectors:
-            return f"@{self.region.buffer}"
-        return format_access(self.region.map_exprs(value), ())
+        if not self.access.selectors:
+            return f"@{self.access.buffer}"
+        return format_access(self.access.map_exprs(value), ())
 
     @property
     def family_text(self) -> str:
-        """The region as the program has it, for all tasks."""
-        return format_access(self.region, self.family.dim_names)
+        """The access as the program has it, for all tasks."""
+        return format_access(self.access, self.family.dim_names)
 
 
 def uses_of(tasks: TaskNumbers) -> dict[str, list[Use]]:
@@ -85,21 +83,21 @@ def uses_of(tasks: TaskNumbers) -> dict[str, list[Use]]:
     buffers = buffers_of(tasks.program)
     uses: dict[str, list[Use]] = {name: [] for name in buffers}
     for family in tasks.families:
-        regions = [(r, False) for r in family.read_accesses]
+        accesses = [(r, False) for r in family.read_accesses]
         if family.route is not None:
-            regions.append((Access(family.route.root_reference.data, ()), False))
-        regions += [(r, True) for r in family.write_accesses]
+            accesses.append((Access(family.route.root_reference.data, ()), False))
+        accesses += [(r, True) for r in family.write_accesses]
         numbers = tasks.tasks_of(family)
-        for region, writes in regions:
+        for access, writes in accesses:
             rank = np.arange(tasks.ranks, dtype=np.int64)[:, None]
             owner = (
                 np.broadcast_to(rank, numbers.shape)
-                if region.peer is None
-                else task_values(family, region.peer, tasks.ranks)
+                if access.peer is None
+                else task_values(family, access.peer, tasks.ranks)
             )
             axes: dict[str, Axis] = {}
-            shape = Shape(buffers[region.buffer].content, tasks.ranks)
-            for name, axis in region_axes(region, shape).items():
+            shape = buffer_shape(access.buffer, buffers, tasks.ranks)
+            for name, axis in access_axes(access, shape).items():
                 value = task_values(family, axis.index, tasks.ranks).ravel()
                 distinct, inverse = np.unique(value, return_inverse=True)
                 bounds = np.array([axis.bounds(int(v)) for v in distinct], dtype=np.int64)
@@ -107,27 +105,12 @@ def uses_of(tasks: TaskNumbers) -> dict[str, list[Use]]:
                     bounds.reshape(-1, 2),
                     inverse.ravel(),
                     axis.cut,
-                    _extent(tasks, region, name, shape),
+                    axis.extent,
                 )
-            uses[region.buffer].append(
-                Use(family, region, writes, numbers.ravel(), owner.ravel(), axes)
+            uses[access.buffer].append(
+                Use(family, access, writes, numbers.ravel(), owner.ravel(), axes)
             )
     return uses
-
-
-def _extent(tasks: TaskNumbers, region: Access, name: str, shape: Shape) -> int:
-    if name.startswith("dim"):
-        assert isinstance(shape.type, BufferType)
-        return shape.type.dims[int(name[3:])]
-    rows = region.rows
-    assert rows is not None
-    if name == "source":
-        return tasks.ranks
-    if name == "chunk":
-        return rows.count if isinstance(rows, TokenRows) else rows.chunk.count
-    contents = (b.content for b in buffers_of(tasks.program).values())
-    experts = next((c.experts.data for c in contents if isinstance(c, RouteType)), 0)
-    return experts if isinstance(rows, SentRows) else experts // tasks.ranks
 
 
 @dataclass(frozen=True)
@@ -217,5 +200,5 @@ def conflicts(uses: list[Use]) -> Iterator[tuple[Use, Use]]:
         for earlier in uses[:i]:
             if earlier.writes or later.writes:
                 yield earlier, later
-        if later.writes and not later.region.scatter:
+        if later.writes and not later.access.scatter:
             yield later, later

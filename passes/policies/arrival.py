@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hpmoe_ir.dialects.access import Access, BlockSelector, GroupedRows
+from hpmoe_ir.dialects.access import Access, BlockSelector
 from hpmoe_ir.dialects.index import IntArray, dims_used
 from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.passes.analysis.task_roles import (
@@ -54,8 +54,9 @@ def arrival(work: SchedulingInput) -> Order:
 def source_group_dim(family: TasksOp) -> int | None:
     """The coordinate that counts source groups of grouped rows, None where there is none."""
     for region in (*family.write_accesses, *family.read_accesses):
-        if isinstance(region.rows, GroupedRows) and region.rows.groups > 1:
-            used = dims_used(region.rows.group)
+        group = None if region.rows is None else region.rows.source_group
+        if group is not None:
+            used = dims_used(group)
             if len(used) == 1 and not is_dispatch(family) and not is_return(family):
                 return used.pop()
     return None

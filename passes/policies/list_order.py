@@ -10,12 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from hpmoe_ir.dialects.index import IntArray
+from hpmoe_ir.dtypes import Float64Array
 from hpmoe_ir.machines.machine import Machine
 from hpmoe_ir.passes.analysis.task_roles import FamilyGraph, expert_of, expert_places
 from hpmoe_ir.passes.scheduling.list_schedule import Times, list_schedule
 from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 from hpmoe_ir.passes.scheduling.task_graph import TaskGraph, task_graph
-from hpmoe_ir.passes.scheduling.task_times import FloatArray
 
 
 def list_order(work: SchedulingInput) -> Order:
@@ -30,7 +30,7 @@ def list_order(work: SchedulingInput) -> Order:
     return list_schedule(work, graph, times, priorities(work, [-np.round(way, 9)]))
 
 
-def priorities(work: SchedulingInput, keys: list[FloatArray | IntArray]) -> IntArray:
+def priorities(work: SchedulingInput, keys: list[Float64Array | IntArray]) -> IntArray:
     """A number for each task, in the order of keys of all tasks; ties by expert and place."""
     experts: list[IntArray] = []
     places: list[IntArray] = []
@@ -48,7 +48,7 @@ def priorities(work: SchedulingInput, keys: list[FloatArray | IntArray]) -> IntA
 
 def ways_to_the_end(
     graph: TaskGraph, times: Times, depths: list[int], machine: Machine
-) -> FloatArray:
+) -> Float64Array:
     """Seconds from the start of each task to the end of the longest chain that it begins."""
     way = times.core.copy()
     for family in sorted(range(len(depths)), key=lambda i: -depths[i]):

@@ -19,6 +19,7 @@ import numpy as np
 from hpmoe_ir.dialects.access import BlockSelector
 from hpmoe_ir.dialects.index import BoolArray, IntArray, dims_used, evaluate_index
 from hpmoe_ir.dialects.tile import TasksOp
+from hpmoe_ir.integers import ceil_div
 from hpmoe_ir.kernels.shared import SHARE_SCALARS
 from hpmoe_ir.passes.analysis.task_roles import (
     FamilyGraph,
@@ -177,7 +178,7 @@ def _lane_count(work: SchedulingInput) -> int:
         return 0
     if others < count:
         return round(count / others) * others
-    return -(-others // round(others / count))
+    return ceil_div(others, round(others / count))
 
 
 def _early_experts(work: SchedulingInput) -> int:

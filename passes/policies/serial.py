@@ -8,6 +8,7 @@ import numpy as np
 
 from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.dialects.tile import TasksOp
+from hpmoe_ir.integers import ceil_div
 from hpmoe_ir.passes.analysis.task_roles import FamilyGraph, Segment, expert_of, is_put
 from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 
@@ -73,6 +74,6 @@ def _turns(family: TasksOp) -> list[IntArray]:
     expert = None if is_put(family) else expert_of(family)
     if expert is None:
         return [points, np.zeros_like(points)]
-    count = -(-family.task_count // (int(expert.max()) + 1))
+    count = ceil_div(family.task_count, int(expert.max()) + 1)
     shift = np.floor(expert * count * GOLDEN).astype(np.int64)
     return [expert, (points + shift) % count]

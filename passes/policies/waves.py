@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from hpmoe_ir.dialects.index import IntArray
+from hpmoe_ir.integers import ceil_div
 from hpmoe_ir.passes.analysis.task_roles import (
     FamilyGraph,
     Segment,
@@ -35,7 +36,7 @@ def waves(work: SchedulingInput) -> Order:
     graph = FamilyGraph.of_dependences(work.families, work.dependences)
     segments, depths = graph.segments(), graph.depths()
     size = work.wave or _wave_size(work)
-    early = max(1, -(-work.ahead // size))
+    early = max(1, ceil_div(work.ahead, size))
     keys: list[IntArray] = []
     for i, family in enumerate(work.families):
         expert = expert_of(family) if segments[i] is Segment.LAYER else None
@@ -67,4 +68,4 @@ def _wave_size(work: SchedulingInput) -> int:
         return 1
     tasks, experts = min(products)
     wanted = TASKS_OF_A_WAVE * work.cores["aic"]
-    return max(1, min(experts, -(-wanted * experts // tasks)))
+    return max(1, min(experts, ceil_div(wanted * experts, tasks)))

@@ -41,9 +41,9 @@ class _Cells:
 def check_written(tasks: QueueTasks, uses_by_buffer: dict[str, list[Use]]) -> None:
     """What a task reads has been written by families before it, in the same launch.
 
-    Inputs are the caller's. Regions are boxes of experts, source ranks, chunks and columns; where
+    Inputs are the caller's. Accesses are boxes of experts, source ranks, chunks and columns; where
     the readers cut rows in another way than the writers, every chunk must be written. Raises
-    RefusedError naming the task, the region and what is missing.
+    RefusedError naming the task, the access and what is missing.
     """
     buffers = buffers_of(tasks.program)
     for name, uses in uses_by_buffer.items():
@@ -56,7 +56,7 @@ def check_written(tasks: QueueTasks, uses_by_buffer: dict[str, list[Use]]) -> No
             if not writers:
                 refuse(
                     use.family,
-                    f"verify-queues: @{use.family.sym_name.data} reads @{use.region.buffer}, and "
+                    f"verify-queues: @{use.family.sym_name.data} reads @{use.access.buffer}, and "
                     "no family before it writes that buffer in the launch",
                 )
             _check_covered(tasks, use, writers)

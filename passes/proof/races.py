@@ -10,6 +10,7 @@ import numpy as np
 from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.dialects.tile import BufferOp, buffer_bytes, buffers_of
+from hpmoe_ir.integers import ceil_div
 from hpmoe_ir.passes.analysis.task_uses import PAIRS, Meeting, Use, conflicts, meeting
 from hpmoe_ir.passes.proof.order import OrderProof
 from hpmoe_ir.passes.proof.run import RankSets, has_rank, rank_bits, told_ranks
@@ -34,9 +35,9 @@ def _check_pair(proof: OrderProof, first: Use, second: Use, met: Meeting) -> Non
         if first is second and np.bincount(met.first_group).max(initial=0) <= 1:
             return
         groups = np.arange(met.groups)
-    elif second.region.peer is not None:
+    elif second.access.peer is not None:
         groups = np.arange(met.groups)
-    elif first.region.peer is not None:
+    elif first.access.peer is not None:
         groups = _unknown_groups(proof, met)
     else:
         groups = _unordered_groups(proof, met)
@@ -88,7 +89,7 @@ def _in_chunks(pairs: IntArray, sizes: IntArray) -> Iterator[tuple[IntArray, Int
 
 def _check_each(proof: OrderProof, met: Meeting, groups: IntArray) -> None:
     # Every task looks at its route; what else it uses are rows.
-    rows = met.first.writes or bool(met.first.region.selectors)
+    rows = met.first.writes or bool(met.first.access.selectors)
     for i, j in met.pairs_of(groups):
         a, b = met.first.tasks[i], met.second.tasks[j]
         if met.first.family is met.second.family:
@@ -203,19 +204,19 @@ def _check_overwrites(proof: OrderProof, uses: dict[str, list[Use]], told: RankS
         if buffers[name].space.data != "window":
             continue
         copies = buffers[name].copies.value.data
-        for later in (u for u in on_buffer if u.writes and u.region.peer is not None):
+        for later in (u for u in on_buffer if u.writes and u.access.peer is not None):
             for earlier in on_buffer:
                 _check_overwrite(proof, told, meeting(earlier, later), copies)
     for first, second in _shared_memory(tasks, uses):
         for earlier, later in ((first, second), (second, first)):
-            if later.writes and later.region.peer is not None:
+            if later.writes and later.access.peer is not None:
                 _check_overwrite(proof, told, meeting(earlier, later, whole=True), 1)
 
 
 def _check_overwrite(proof: OrderProof, told: RankSets, met: Meeting, copies: int) -> None:
     tasks = proof.tasks
     heard = _heard_in_launch(proof) if copies == 2 else proof.run.heard
-    if met.first.region.peer is None:
+    if met.first.access.peer is None:
         writer = met.second.tasks
         far = met.second.owner != writer // tasks.per_rank
         unheard = far & ~has_rank(heard[writer], met.second.owner)
@@ -277,7 +278,7 @@ def _check_counts(proof: OrderProof, told: RankSets) -> None:
     )
     unheard = members[event] & ~heard & ~rank_bits(tasks, task)
     open_ = np.flatnonzero(unheard.any(axis=1))
-    for part in np.array_split(open_, -(-open_.size * tasks.ranks // PAIRS) or 1):
+    for part in np.array_split(open_, ceil_div(open_.size * tasks.ranks, PAIRS) or 1):
         bits = np.unpackbits(unheard[part].view(np.uint8), axis=1, bitorder="little")
         row, slow_rank = np.nonzero(bits)
         at = part[row]

@@ -19,10 +19,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hpmoe_ir.dialects.index import BoolArray, IntArray
+from hpmoe_ir.integers import ceil_div
 from hpmoe_ir.passes.proof.tasks import NONE, QueueTasks
 
 RankSets: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
 """[n, words] sets of ranks, a bit for each."""
+
+WORD_BITS = 64
+"""Bits of a word of `RankSets`."""
 
 Places: TypeAlias = np.ndarray[Any, np.dtype[np.uint16 | np.uint32]]
 """Places in queues."""
@@ -51,21 +55,22 @@ class QueueRun:
 
 def bit_words(ranks: int) -> int:
     """Words of a set of ranks."""
-    return -(-ranks // 64)
+    return ceil_div(ranks, WORD_BITS)
 
 
 def rank_bits(tasks: QueueTasks, numbers: IntArray) -> RankSets:
     """[n, words] the set that holds each task's own rank."""
     rank = numbers // tasks.per_rank
     bits = np.zeros((numbers.size, bit_words(tasks.ranks)), dtype=np.uint64)
-    bits[np.arange(numbers.size), rank // 64] = np.uint64(1) << (rank % 64).astype(np.uint64)
+    bit = np.uint64(1) << (rank % WORD_BITS).astype(np.uint64)
+    bits[np.arange(numbers.size), rank // WORD_BITS] = bit
     return bits
 
 
 def has_rank(sets: RankSets, rank: IntArray) -> BoolArray:
     """[n] whether each set ([n, words]) holds the rank at its place."""
-    word = sets[np.arange(rank.size), rank // 64]
-    return (word >> (rank % 64).astype(np.uint64)) & np.uint64(1) != 0
+    word = sets[np.arange(rank.size), rank // WORD_BITS]
+    return (word >> (rank % WORD_BITS).astype(np.uint64)) & np.uint64(1) != 0
 
 
 def run_queues(tasks: QueueTasks) -> QueueRun:

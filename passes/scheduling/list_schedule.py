@@ -14,18 +14,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from hpmoe_ir.dialects.index import BoolArray, IntArray
+from hpmoe_ir.dtypes import Float64Array
 from hpmoe_ir.passes.scheduling.free_cores import FreeCores, Lanes
 from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 from hpmoe_ir.passes.scheduling.task_graph import TaskGraph
-from hpmoe_ir.passes.scheduling.task_times import FloatArray, task_times
+from hpmoe_ir.passes.scheduling.task_times import task_times
 
 
 @dataclass(frozen=True)
 class Times:
     """Times of all tasks of a rank, in seconds."""
 
-    core: FloatArray
-    link: FloatArray
+    core: Float64Array
+    link: Float64Array
 
     @classmethod
     def of(cls, work: SchedulingInput) -> Times:

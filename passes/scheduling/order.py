@@ -16,10 +16,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from hpmoe_ir.dialects.index import IntArray, evaluate_index
+from hpmoe_ir.dialects.index import IntArray, evaluate_index, flat_events
 from hpmoe_ir.dialects.tile import BufferOp, DependenceOp, TasksOp
 from hpmoe_ir.machines.machine import Machine
-from hpmoe_ir.passes.analysis.dependence import flat_events, ranks_that_differ
+from hpmoe_ir.passes.analysis.dependence import ranks_that_differ
 
 Keys: TypeAlias = list[IntArray]
 """For each family, one row of keys for each task; rows compare from left to right."""

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hpmoe_ir.dialects.index import IntArray, evaluate_index, uses_rank
+from hpmoe_ir.dialects.index import IntArray, evaluate_index, flat_events, uses_rank
 from hpmoe_ir.dialects.tile import DependenceOp, TasksOp
-from hpmoe_ir.passes.analysis.dependence import flat_events
 
 
 @dataclass(frozen=True)

@@ -7,28 +7,19 @@ matrix tasks blocks are counted as their kernels do them (`matrix_times`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from xdsl.ir.affine import AffineExpr
 
-from hpmoe_ir.dialects.access import (
-    Access,
-    BlockSelector,
-    Chunk,
-    GroupedRows,
-    RowSelector,
-    SentRows,
-    TokenRows,
-    chunk_bounds,
-    group_bounds,
-)
+from hpmoe_ir.dialects.access import Access, BlockSelector
 from hpmoe_ir.dialects.index import IntArray, evaluate_index
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile import BufferOp, TasksOp, element_bytes
+from hpmoe_ir.dtypes import Float64Array
 from hpmoe_ir.kernels.cann_like import PLAIN_PREFIX
 from hpmoe_ir.kernels.matmul_tile import CUBE_MACS, ELEMENT_BYTES, MatmulTile
-from hpmoe_ir.kernels.matrix_times import FloatArray, Product
+from hpmoe_ir.kernels.matrix_times import Product
 from hpmoe_ir.machines.machine import Machine
 from hpmoe_ir.passes.annotate_costs import family_cost, region_columns, tasks_of_a_region
 from hpmoe_ir.passes.scheduling.order import SchedulingInput
@@ -43,9 +34,9 @@ FLOAT_BYTES = 4
 class TaskTimes:
     """Seconds of each task of a family."""
 
-    core: FloatArray
+    core: Float64Array
     """For which it takes its core, the link apart."""
-    link: FloatArray
+    link: Float64Array
     """For which it takes the chip's link to other ranks: 0 for what stays on its rank."""
 
 
@@ -81,7 +72,7 @@ def task_times(family: TasksOp, work: SchedulingInput) -> TaskTimes:
     return TaskTimes(core, link)
 
 
-def _matrix_seconds(family: TasksOp, work: SchedulingInput, rows: FloatArray) -> FloatArray:
+def _matrix_seconds(family: TasksOp, work: SchedulingInput, rows: Float64Array) -> Float64Array:
     """Of matrix tasks, on cores that have the chip for themselves."""
     macs = rows * (family.cost or family_cost(family, work.buffers)).data.macs
     options = family.int_options
@@ -122,50 +113,16 @@ def _vector_bytes(machine: Machine) -> float:
     return machine.rates.vector_bytes_per_cycle * machine.rates.clock_frequency
 
 
-def _rows(family: TasksOp, work: SchedulingInput) -> FloatArray:
+def _rows(family: TasksOp, work: SchedulingInput) -> Float64Array:
     """Rows of each task under balanced routing; 1 where a task has no dynamic rows."""
     selectors = [r.rows for r in (*family.write_accesses, *family.read_accesses)]
     found = [s for s in selectors if s is not None]
     routes = [b.content for b in work.buffers.values() if isinstance(b.content, RouteType)]
     if not found or not routes:
         return np.ones(family.task_count)
-    return _selected(found[0], family, routes[0])
+    points, size = family.coordinates(), family.task_count
 
+    def at(expr: AffineExpr) -> IntArray:
+        return np.broadcast_to(np.asarray(evaluate_index(expr, points, 0)), (size,))
 
-def _selected(rows: RowSelector, family: TasksOp, route: RouteType) -> FloatArray:
-    point, size = family.coordinates(), family.task_count
-    tokens, ranks = route.tokens.data, route.ranks.data
-    of_expert = tokens * route.top.data / route.experts.data
-    match rows:
-        case TokenRows():
-            return np.full(size, tokens / rows.count)
-        case SentRows():
-            return _chunks(rows.chunk, [of_expert], np.zeros(size, np.int64), point, size)
-        case GroupedRows():
-            bounds = [group_bounds(g, rows.groups, ranks) for g in range(rows.groups)]
-            segments = [(last - first) * of_expert for first, last in bounds]
-            group = np.asarray(evaluate_index(rows.group, point, 0))
-            return _chunks(
-                rows.chunk,
-                segments,
-                np.broadcast_to(group, (size,)),
-                point,
-                size,
-            )
-
-
-def _chunks(
-    chunk: Chunk,
-    segments: Sequence[float],
-    segment: IntArray,
-    point: Sequence[IntArray | int],
-    size: int,
-) -> FloatArray:
-    """Rows of chunk after chunk of segments of so many rows each."""
-    bounds = [
-        [chunk_bounds(round(n), i, chunk.count, chunk.align) for i in range(chunk.count)]
-        for n in segments
-    ]
-    table = np.diff(np.array(bounds, dtype=np.float64), axis=2)[:, :, 0]
-    index = np.broadcast_to(np.asarray(evaluate_index(chunk.index, point, 0)), (size,))
-    return table[segment, index]
+    return found[0].balanced_rows(routes[0], at)

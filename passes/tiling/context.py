@@ -31,6 +31,7 @@ from hpmoe_ir.dialects.moe import tensor_type
 from hpmoe_ir.dialects.placement import AnyTensor, RouteType, RowsAttr
 from hpmoe_ir.dialects.tile import BufferOp, TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
+from hpmoe_ir.integers import ceil_div
 from hpmoe_ir.kernels.cann_like import PLAIN_PREFIX
 from hpmoe_ir.kernels.matmul_tile import MatmulTile
 from hpmoe_ir.machines.machine import Machine
@@ -91,13 +92,13 @@ class ExpertRange:
         """A grid whose first coordinate counts all local experts, for these alone."""
         return [(grid[0][0], self.count), *grid[1:]]
 
-    def region(self, region: Access) -> Access:
-        """A region of the expert that coordinate 0 counts, counted from the first of these."""
+    def access(self, access: Access) -> Access:
+        """Returns an access by the expert that coordinate 0 counts, counted from the first."""
         if not self.first:
-            return region
+            return access
         shifted = AffineExpr.dimension(0) + self.first
         others = [AffineExpr.dimension(i) for i in range(1, 4)]
-        return region.map_exprs(lambda e: e.replace_dims_and_symbols([shifted, *others], [RANK]))
+        return access.map_exprs(lambda e: e.replace_dims_and_symbols([shifted, *others], [RANK]))
 
 
 @dataclass(frozen=True)
@@ -215,7 +216,7 @@ class Tiling:
         rows = self.partition.put_rows
         # A token goes to an expert at most once.
         most = min(route.tokens.data, route.rows.data)
-        chunks = -(-most // rows) if rows else self.partition.put_chunks
+        chunks = ceil_div(most, rows) if rows else self.partition.put_chunks
         return Chunk(index, chunks, rows or self.partition.matmul.m) if chunks > 1 else Chunk()
 
     def way_back(self, route: RouteType, width: int) -> list[ExpertRange]:
@@ -246,14 +247,14 @@ class Tiling:
         cols = cols or self.partition.return_cols
         if not cols or cols >= width:
             return WholeSelector(), []
-        return BlockSelector(index, cols), [("n", -(-width // cols))]
+        return BlockSelector(index, cols), [("n", ceil_div(width, cols))]
 
     def _vector_chunks(self, route: RouteType) -> int:
         if not self.partition.vector_rows:
             return self.partition.vector_chunks or self.partition.row_chunks
-        sources = -(-self.ranks // self.partition.source_groups)
+        sources = ceil_div(self.ranks, self.partition.source_groups)
         most = min(sources * route.tokens.data, route.rows.data)
-        return -(-most // self.partition.vector_rows)
+        return ceil_div(most, self.partition.vector_rows)
 
     def _grid(self, route: RouteType, chunks: int) -> list[tuple[str, int]]:
         return [
@@ -311,11 +312,11 @@ class RowwiseTilingTrait(HasTilingTrait):
         route = route_of_rows(op.operands, tiling)
         rows = tiling.vector_rows(route.type)
 
-        def region(name: str) -> Access:
+        def access(name: str) -> Access:
             selectors: tuple[Selector, ...] = (rows, WholeSelector())
             return Access(name, selectors)
 
-        reads = [region(tiling.place(value)) for value in op.operands]
+        reads = [access(tiling.place(value)) for value in op.operands]
         short = op.name.split(".")[-1]
         tiling.tasks(
             TasksOp(
@@ -324,7 +325,7 @@ class RowwiseTilingTrait(HasTilingTrait):
                 "aiv",
                 cls.kernel,
                 reads,
-                [region(tiling.result(result, short))],
+                [access(tiling.result(result, short))],
                 cls.options(op),
                 route.route,
             )

@@ -21,7 +21,8 @@ from hpmoe_ir.dialects.access import (
 )
 from hpmoe_ir.dialects.placement import GroupedAttr, RowsAttr, TokensAttr
 from hpmoe_ir.dialects.tile import TasksOp
-from hpmoe_ir.kernels.matmul_tile import even_part
+from hpmoe_ir.integers import ceil_div
+from hpmoe_ir.kernels.matmul_tile import CUBE, even_part
 from hpmoe_ir.passes.tiling.context import RowwiseTilingTrait, Tiling, route_behind
 
 WHOLE = WholeSelector()
@@ -124,11 +125,11 @@ def weight_gradient_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
     shape = moe.tensor_type(op.product).get_shape()
     tile = tiling.partition.matmul
     for what, size in (("lhs", shape[1]), ("rhs", shape[2])):
-        if size % 16:
+        if size % CUBE:
             refuse(
                 op,
                 f"convert-comm-to-tile: moe.grouped_matmul: the width of {what} must be a "
-                f"multiple of 16, found {size}",
+                f"multiple of {CUBE}, found {size}",
             )
     rows = GroupedRows(D0, ZERO, 1)
     shares = tiling.partition.matrix_shares
@@ -146,10 +147,10 @@ def weight_gradient_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
                 "aic",
                 tiling.partition.matrix_kernel("weight_gradient"),
                 [
-                    experts.region(Access(tiling.place(op.lhs), (rows, lhs_cols))),
-                    experts.region(Access(tiling.place(op.rhs), (rows, rhs_cols))),
+                    experts.access(Access(tiling.place(op.lhs), (rows, lhs_cols))),
+                    experts.access(Access(tiling.place(op.rhs), (rows, rhs_cols))),
                 ],
-                [experts.region(Access(tiling.place(op.product), result, scatter=shares > 0))],
+                [experts.access(Access(tiling.place(op.product), result, scatter=shares > 0))],
                 {
                     "tile_m": tile.m,
                     "tile_n": tile.n,
@@ -173,13 +174,13 @@ def _gradient_blocks(
     shares, tile = tiling.partition.matrix_shares, tiling.partition.matmul
     if shares:
         return WHOLE, WHOLE, [("i", shares)]
-    down = -(-shape[1] // tile.m)
+    down = ceil_div(shape[1], tile.m)
     columns = cols or tiling.partition.task_cols
     if not columns:
-        tiles = shape[0] * down * -(-shape[2] // tile.n)
+        tiles = shape[0] * down * ceil_div(shape[2], tile.n)
         most = max(1, tiles // (4 * tiling.machine.aic_cores))
-        columns = tile.n * even_part(-(-shape[2] // tile.n), most)
-    grid = [("m", down), ("n", -(-shape[2] // columns))]
+        columns = tile.n * even_part(ceil_div(shape[2], tile.n), most)
+    grid = [("m", down), ("n", ceil_div(shape[2], columns))]
     return BlockSelector(D1, tile.m), BlockSelector(D2, columns), grid
 
 

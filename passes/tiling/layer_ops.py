@@ -22,7 +22,9 @@ from hpmoe_ir.dialects.access import (
 from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
-from hpmoe_ir.kernels.matmul_tile import even_part
+from hpmoe_ir.integers import ceil_div
+from hpmoe_ir.kernels.matmul_tile import CUBE, even_part
+from hpmoe_ir.kernels.route_layout import WORDS_PER_LINE
 from hpmoe_ir.passes.tiling.context import (
     ExpertRange,
     HasTilingTrait,
@@ -35,7 +37,8 @@ from hpmoe_ir.passes.tiling.gradient_ops import GRADIENT_TILINGS, weight_gradien
 
 WHOLE = WholeSelector()
 D0, D1, D2, D3 = (AffineExpr.dimension(i) for i in range(4))
-STATUS_WORDS = 16
+STATUS_WORDS = WORDS_PER_LINE
+"""Words of the status: the header of the route."""
 
 
 def window_tasks(op: comm.WindowOp, tiling: Tiling) -> None:
@@ -170,7 +173,7 @@ def put_tasks(op: comm.PutOp, tiling: Tiling) -> None:
                     grid,
                     "aiv",
                     "copy_rows",
-                    [experts.region(read)],
+                    [experts.access(read)],
                     [written],
                     route=route.route,
                 )
@@ -178,7 +181,7 @@ def put_tasks(op: comm.PutOp, tiling: Tiling) -> None:
 
 
 def wait_tasks(op: comm.WaitOp, tiling: Tiling) -> None:
-    """No task: whoever reads the window depends on the puts, region by region.
+    """No task: whoever reads the window depends on the puts, access by access.
 
     A window that is a result of the function is copied: the next launch writes into it.
     """
@@ -217,11 +220,11 @@ def matmul_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
     columns = moe.tensor_type(op.product).get_shape()[-1]
     depth = moe.tensor_type(op.lhs).get_shape()[-1]
     for what, size in (("rows", depth), ("result", columns)):
-        if size % 16:
+        if size % CUBE:
             refuse(
                 op,
                 f"convert-comm-to-tile: moe.grouped_matmul: the width of the {what} must be a "
-                f"multiple of 16, found {size}",
+                f"multiple of {CUBE}, found {size}",
             )
     shares = tiling.partition.matrix_shares
     block = tiling.partition.task_cols or _task_cols(tiling, route.type.local_experts, columns)
@@ -235,7 +238,7 @@ def matmul_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
         # The experts before the last ones have tasks as wide as without them.
         wide = experts.cols if experts.first else block
         cols = WHOLE if shares else BlockSelector(D3, wide)
-        last = ("i", shares) if shares else ("n", -(-columns // wide))
+        last = ("i", shares) if shares else ("n", ceil_div(columns, wide))
         weights = (
             (IndexSelector(D0), cols, WHOLE) if transposed else (IndexSelector(D0), WHOLE, cols)
         )
@@ -246,10 +249,10 @@ def matmul_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
                 "aic",
                 tiling.partition.matrix_kernel("grouped_matmul"),
                 [
-                    experts.region(Access(tiling.place(op.lhs), (rows, WHOLE))),
-                    experts.region(Access(tiling.place(op.rhs), weights)),
+                    experts.access(Access(tiling.place(op.lhs), (rows, WHOLE))),
+                    experts.access(Access(tiling.place(op.rhs), weights)),
                 ],
-                [experts.region(Access(result, (rows, cols), scatter=shares > 0))],
+                [experts.access(Access(result, (rows, cols), scatter=shares > 0))],
                 {
                     "tile_m": tile.m,
                     "tile_n": tile.n,
@@ -275,7 +278,7 @@ def _task_cols(tiling: Tiling, local_experts: int, columns: int) -> int:
     """
     width = tiling.partition.matmul.n
     parts = local_experts * tiling.partition.source_groups * tiling.partition.row_chunks
-    across = -(-columns // width)
+    across = ceil_div(columns, width)
     most = max(1, parts * across // (4 * tiling.machine.aic_cores))
     return width * even_part(across, most)
 

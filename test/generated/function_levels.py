@@ -19,11 +19,11 @@ from generated.textbook import (
 from hpmoe_ir.dialects.moe import tensor_type
 from hpmoe_ir.driver.compiler import Compiled
 from hpmoe_ir.interpreter.values import Array
+from hpmoe_ir.passes.analysis.level import RUN_LEVELS
 from hpmoe_ir.run.execution import build_program
 from hpmoe_ir.run.levels import run_level
 from hpmoe_ir.run.tolerance import SPREAD
 
-LEVELS = ("moe", "comm", "tile", "queue", "code")
 SAME_BITS = (("moe", "comm"), ("tile", "queue"))
 """Levels that do the same arithmetic in the same order."""
 
@@ -74,7 +74,7 @@ class LevelFunction:
         cores make a difference.
         """
         found: dict[str, Results] = {}
-        for level in LEVELS:
+        for level in RUN_LEVELS:
             runs = [
                 self.run(level, arguments[level], seed)
                 for seed in (self.orders if level in ("tile", "queue", "code") else (0,))

@@ -10,7 +10,6 @@ from xdsl.dialects.func import FuncOp
 
 from generated.cases import Case
 from generated.function_levels import (
-    LEVELS,
     Arguments,
     Disagreement,
     LevelFunction,
@@ -26,6 +25,7 @@ from generated.textbook import (
 )
 from hpmoe_ir.dialects.moe import tensor_type
 from hpmoe_ir.interpreter.values import Array, rounded
+from hpmoe_ir.passes.analysis.level import RUN_LEVELS
 from hpmoe_ir.passes.gradient.backward_function import ACCUMULATOR, BACKWARD, GRADIENT
 
 
@@ -52,7 +52,7 @@ def check_backward(
             [{**a, **b} for a, b in zip(by_rank, saved, strict=True)]
             for by_rank, saved in zip(fixed, found[level], strict=True)
         ]
-        for level in LEVELS
+        for level in RUN_LEVELS
     }
     results = backward.run_all(given, tokens)
     gradients: list[list[Value]] = []

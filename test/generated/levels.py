@@ -11,7 +11,6 @@ from xdsl.utils.exceptions import InterpretationError
 
 from generated.cases import Case, Launch
 from generated.function_levels import (
-    LEVELS,
     Arguments,
     Disagreement,
     LevelFunction,
@@ -27,6 +26,7 @@ from generated.textbook import (
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.driver.compiler import Compiled, compile_module, module_text
 from hpmoe_ir.driver.source import make_context, parse_module
+from hpmoe_ir.passes.analysis.level import RUN_LEVELS
 from hpmoe_ir.passes.gradient.backward_function import BACKWARD
 from hpmoe_ir.run.levels import CapacityError
 
@@ -87,10 +87,10 @@ def _check(case: Case) -> Agreed:
     limit = case.route().rows.data
     over = [t for t in tokens if t.most_received()[0] > limit]
     if over:
-        for level in LEVELS:
+        for level in RUN_LEVELS:
             _refused(forward, level, values, over[0], limit)
         return Agreed("over capacity", (forward.executable,), 0, 0.0)
-    found = forward.run_all(dict.fromkeys(LEVELS, values), tokens)
+    found = forward.run_all(dict.fromkeys(RUN_LEVELS, values), tokens)
     exact = [
         evaluate(forward.op, textbook_arguments(forward.op, v, t), t)
         for v, t in zip(values, tokens, strict=True)

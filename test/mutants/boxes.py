@@ -96,6 +96,8 @@ def _spans(
             sources = group_bounds(at(selector.group), selector.groups, ranks)
             yield "source", Span(*sources)
             yield from chunk(selector.chunk, sources)
+        case _:
+            raise AssertionError(f"not a selector: {selector}")
 
 
 def buffer_dims(buffer: BufferOp) -> tuple[int, ...]:

@@ -99,6 +99,8 @@ def _shifts(s: Selector, program: ProgramOp, region: Access, dim: int) -> Iterat
             if s.chunk.count > 1:
                 index = _next(s.chunk.index, s.chunk.count)
                 yield replace(s, chunk=replace(s.chunk, index=index))
+        case _:
+            raise AssertionError(f"not a selector: {s}")
 
 
 def shift_region(program: ProgramOp) -> Iterator[Change]:
@@ -123,6 +125,8 @@ def _grown(s: Selector, program: ProgramOp, region: Access, dim: int) -> Iterato
         case SentRows():
             if s.chunk.count > 1:
                 yield replace(s, chunk=Chunk())
+        case _:
+            raise AssertionError(f"not a selector: {s}")
 
 
 def grow_region(program: ProgramOp) -> Iterator[Change]:
@@ -144,6 +148,8 @@ def _shrunk(s: Selector, program: ProgramOp, region: Access, dim: int) -> Iterat
             yield replace(s, count=s.count + 1)
         case IndexSelector() | BlockSelector():
             return
+        case _:
+            raise AssertionError(f"not a selector: {s}")
 
 
 def shrink_region(program: ProgramOp) -> Iterator[Change]:

@@ -7,6 +7,7 @@ and local addresses are changed where the table below says.
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,9 +64,9 @@ REPLACEMENTS = {
 
 def header_changes() -> Iterator[HeaderChange]:
     """All changes of the headers."""
-    for path in sorted((DEVICE_INCLUDE / "hpmoe").glob("*.h")):
+    for path in sorted((DEVICE_INCLUDE / "hpmoe").rglob("*.h")):
         text = path.read_text()
-        name = f"hpmoe/{path.name}"
+        name = path.relative_to(DEVICE_INCLUDE).as_posix()
         for kind, pattern in STATEMENTS.items():
             for match in re.finditer(pattern, text):
                 what = "without " + " ".join(match.group().split())
@@ -92,12 +93,12 @@ def _change(
 def includes(source: str) -> set[str]:
     """The device headers that a source includes, directly or not."""
     found: set[str] = set()
-    todo = re.findall(r'#include "(hpmoe/\w+\.h)"', source)
+    todo = re.findall(r'#include "(hpmoe/[\w/]+\.h)"', source)
     while todo:
         name = todo.pop()
         if name not in found:
             found.add(name)
-            todo += re.findall(r'#include "(hpmoe/\w+\.h)"', (DEVICE_INCLUDE / name).read_text())
+            todo += re.findall(r'#include "(hpmoe/[\w/]+\.h)"', (DEVICE_INCLUDE / name).read_text())
     return found
 
 
@@ -162,9 +163,6 @@ def source_changes(source: str) -> Iterator[SourceChange]:
 
 def patched_headers(directory: Path, change: HeaderChange) -> Path:
     """An include directory below `directory` with one header changed."""
-    target = directory / "hpmoe"
-    target.mkdir(parents=True)
-    for path in (DEVICE_INCLUDE / "hpmoe").iterdir():
-        (target / path.name).write_text(path.read_text())
+    shutil.copytree(DEVICE_INCLUDE / "hpmoe", directory / "hpmoe")
     (directory / change.header).write_text(change.text)
     return directory

@@ -70,12 +70,13 @@ def _sample(
     """At most `most` changes with their names, the same ones each time; or all named in `only`.
 
     Programs that differ in the ranks alone have mostly the same changes in the same order, and get
-    the same numbers: what changes the source is then built once.
+    the same numbers: what changes the source is then built once. Nor does the folder of a header
+    change what is chosen.
     """
     if only:
         named = [(f"{name}:{kind}:{i}", change) for i, change in enumerate(changes)]
         return [(id, change) for id, change in named if _wanted(id, only)]
-    chosen = random.Random(re.sub(r"/\d+/", "/", f"{name}:{kind}"))
+    chosen = random.Random(re.sub(r"/(\d+|detail)/", "/", f"{name}:{kind}"))
     numbers = sorted(chosen.sample(range(len(changes)), min(most, len(changes))))
     return [(f"{name}:{kind}:{i}", changes[i]) for i in numbers]
 

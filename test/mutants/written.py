@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from hpmoe_ir.dialects.placement import RouteType
-from hpmoe_ir.dialects.tile import BufferOp, route_type
+from hpmoe_ir.dialects.tile import BufferOp, buffer_route_type
 from mutants.boxes import Box, BoxAccess, buffer_dims
 from mutants.task_graph import TaskGraph
 
@@ -16,7 +16,7 @@ def unwritten(
     buffers: dict[str, BufferOp], accesses: list[BoxAccess], graph: TaskGraph, ranks: int
 ) -> Iterator[str]:
     """Each task of the first launch that reads what no earlier family of the launch writes."""
-    routes = [route_type(b) for b in buffers.values() if isinstance(b.content, RouteType)]
+    routes = [buffer_route_type(b) for b in buffers.values() if isinstance(b.content, RouteType)]
     writers: dict[tuple[int, int, str], list[BoxAccess]] = defaultdict(list)
     for access in accesses:
         if access.writes:

@@ -24,12 +24,13 @@ from hpmoe_ir.interpreter.values import Array
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import parse_routing
 from hpmoe_ir.layer.values import LayerValues, make_values
+from hpmoe_ir.passes.analysis.level import RUN_LEVELS
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.lower_moe import LowerMoePass
 from hpmoe_ir.run.directions import backward_values, forward_values
 from hpmoe_ir.run.execution import build_program
 from hpmoe_ir.run.gradient_tolerance import compare_gradients, gradient_tolerance
-from hpmoe_ir.run.levels import RUN_LEVELS, run_level
+from hpmoe_ir.run.levels import run_level
 from hpmoe_ir.run.oracle import Oracle
 from hpmoe_ir.runtime.cpu_model import MEMORY_MODELS
 from hpmoe_ir.tools.hpmoe import main

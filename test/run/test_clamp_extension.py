@@ -22,10 +22,11 @@ from hpmoe_ir.driver.compiler import Compiled, compile_module
 from hpmoe_ir.driver.source import make_context, parse_module
 from hpmoe_ir.dtypes import round_to
 from hpmoe_ir.interpreter.values import Array
+from hpmoe_ir.passes.analysis.level import RUN_LEVELS
 from hpmoe_ir.passes.lower_moe import LowerMoePass
 from hpmoe_ir.passes.substitute_kernel import SubstituteKernelPass
 from hpmoe_ir.run.execution import build_program
-from hpmoe_ir.run.levels import RUN_LEVELS, Values, run_level
+from hpmoe_ir.run.levels import Values, run_level
 
 ROOT = Path(__file__).parents[2]
 EXTENSION = ROOT / "examples" / "clamp_extension"

@@ -20,10 +20,11 @@ from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import parse_routing
 from hpmoe_ir.layer.values import make_values
+from hpmoe_ir.passes.analysis.level import RUN_LEVELS
 from hpmoe_ir.passes.lower_moe import LowerMoePass
 from hpmoe_ir.run.directions import forward_values
 from hpmoe_ir.run.execution import build_program
-from hpmoe_ir.run.levels import RUN_LEVELS, CapacityError, run_level
+from hpmoe_ir.run.levels import CapacityError, run_level
 from hpmoe_ir.run.oracle import Oracle
 from hpmoe_ir.run.tolerance import compare, tolerance
 from hpmoe_ir.runtime.cpu_model import MEMORY_MODELS

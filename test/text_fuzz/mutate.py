@@ -32,7 +32,7 @@ INSERTED = (
     "i99999999999", "f32", "index", "tensor<2xf32>", "tensor<0xf32>", "tensor<*xf32>", "[]", "{}",
     "()", "affine_map<(d0) -> (d0)>", "opaque<\"a\", \"b\">", "loc(unknown)", "memref<?x?xf32>",
     '"\\00"', '"a\\22b"', "#tile.index<d31>", "#tile.index<d0 * 9223372036854775807>",
-    "#tile.region<@b[d5]>", "#builtin.int<1>", "bf16", "f64", "complex<f32>", "(" * 60, "[" * 3000,
+    "#tile.access<@b[d5]>", "#builtin.int<1>", "bf16", "f64", "complex<f32>", "(" * 60, "[" * 3000,
     "(" * 3000, "{" * 2000, "tensor<" * 500, "a" * 70000, '"' + "b" * 70000 + '"', "- " * 400,
     "1 + " * 4000, "- - 1", "1 * " * 2000, ",", "\n", "\t", "~", "?", "_",
 )  # fmt: skip

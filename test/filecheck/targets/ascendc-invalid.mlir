@@ -1,7 +1,7 @@
 // RUN: REJECTED hpmoe-opt %s --split-input-file -t ascendc | filecheck %s --match-full-lines
 
 // A put of rows that another rank sent.
-// CHECK: ascendc-invalid.mlir: error: target ascendc: @t: @w on p [grouped(0, p of 2), :]: a put into grouped rows writes those of its own rank
+// CHECK: ascendc-invalid.mlir: error: target ascendc: @t: @w on p [grouped(0, p of 2), :]: a put writes the rows of its own rank
 queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @a workspace at 512 : !tile.buffer<grouped 20 rows, 48xbf16>
@@ -22,7 +22,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
 // -----
 
 // Groups of several ranks are no place to put rows.
-// CHECK-NEXT: ascendc-invalid.mlir: error: target ascendc: @t: @w on p [grouped(0, 0 of 1), :]: a put into grouped rows writes those of its own rank
+// CHECK-NEXT: ascendc-invalid.mlir: error: target ascendc: @t: @w on p [grouped(0, 0 of 1), :]: a put writes the rows of its own rank
 queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @a workspace at 512 : !tile.buffer<grouped 20 rows, 48xbf16>
@@ -43,7 +43,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
 // -----
 
 // Rows of experts of another rank cannot be returned.
-// CHECK-NEXT: ascendc-invalid.mlir: error: target ascendc: @t: @w on p [sent(p * 3), :]: a put into sent rows returns those of its own experts
+// CHECK-NEXT: ascendc-invalid.mlir: error: target ascendc: @t: @w on p [sent(p * 3), :]: a put writes the rows of its own experts
 queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @a workspace at 512 : !tile.buffer<grouped 20 rows, 48xbf16>

@@ -11,10 +11,10 @@ import pytest
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.dtypes import to_bits
 from hpmoe_ir.frontends.mindspore_export import export_cell, mindspore_layer
+from hpmoe_ir.frontends.mindspore_process import mindspore_environment
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import RankRouting, parse_routing
 from hpmoe_ir.layer.values import make_values
-from hpmoe_ir.mindspore_process import mindspore_environment
 from hpmoe_ir.run.oracle import numpy_layer
 from hpmoe_ir.run.tolerance import compare, tolerance
 

@@ -13,8 +13,8 @@ from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.mindir import Const, Graph, GraphOp, Operand, read_mindir
 from hpmoe_ir.frontends.mindspore_graph import import_graph, mindir_layer
+from hpmoe_ir.frontends.mindspore_process import mindspore_environment
 from hpmoe_ir.layer.config import LayerConfig, LayerError
-from hpmoe_ir.mindspore_process import mindspore_environment
 
 DATA = Path(__file__).parents[2] / "data"
 ROOT = Path(__file__).parents[3]

@@ -282,6 +282,8 @@ class Meaning:
                 c = s.chunk
                 low, high = chunk_bounds(count, value(c.index), c.count, c.align)
                 return begin + low, begin + high
+            case _:
+                raise AssertionError(f"not a selector: {s}")
 
 
 def tasks_of(program: ProgramOp) -> list[Task]:

@@ -83,7 +83,7 @@ WRONG_IMPORTS = {
         "hpmoe_ir.machines is not allowed to import hpmoe_ir.kernels",
     ),
     "of a package beside it": (
-        "lowering/cpp_names.py",
+        "lowering/task_table.py",
         "import hpmoe_ir.frontends.presets",
         "hpmoe_ir.lowering is not allowed to import hpmoe_ir.frontends",
     ),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hpmoe_ir.dtypes import Dtype, FloatArray, round_to
+from hpmoe_ir.dtypes import Dtype, Float32Array, round_to
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import parse_routing
 from hpmoe_ir.layer.values import LayerValues, all_tokens, make_values
@@ -28,11 +28,11 @@ class Machine:
     """A run in NumPy that rounds where the device does, with one place to go wrong."""
 
     values: LayerValues
-    recv: Callable[[FloatArray], None] = lambda recv: None
-    h: Callable[[FloatArray], None] = lambda h: None
-    a: Callable[[FloatArray], None] = lambda a: None
-    y: Callable[[FloatArray], None] = lambda y: None
-    gates: Callable[[FloatArray], None] = lambda gates: None
+    recv: Callable[[Float32Array], None] = lambda recv: None
+    h: Callable[[Float32Array], None] = lambda h: None
+    a: Callable[[Float32Array], None] = lambda a: None
+    y: Callable[[Float32Array], None] = lambda y: None
+    gates: Callable[[Float32Array], None] = lambda gates: None
     skip_hidden: int = 0
     skip_width: int = 0
     stored: Dtype | None = None
@@ -100,23 +100,23 @@ def test_honest_runs_pass(config: LayerConfig, dtype: Dtype, seed: int):
     assert 0.1 < result.largest_ratio < 0.8
 
 
-def shift_rows(rows: FloatArray) -> None:
+def shift_rows(rows: Float32Array) -> None:
     rows[1] = rows[0]
 
 
-def exchange_halves(h: FloatArray) -> None:
+def exchange_halves(h: Float32Array) -> None:
     h[0] = np.roll(h[0], h.shape[1] // 2)
 
 
-def drop_tile(rows: FloatArray) -> None:
+def drop_tile(rows: Float32Array) -> None:
     rows[0, :16] = 0
 
 
-def drop_expert(y: FloatArray) -> None:
+def drop_expert(y: Float32Array) -> None:
     y[3, 0] = 0
 
 
-def drop_gate(gates: FloatArray) -> None:
+def drop_gate(gates: Float32Array) -> None:
     gates[5] = 1
 
 
@@ -148,7 +148,7 @@ def test_missing_gate_weights_fail(values: LayerValues):
 
 @pytest.mark.parametrize("config", SIZES[:3], ids=lambda config: config.name)
 def test_exchanged_gate_weights_fail(config: LayerConfig, dtype: Dtype):
-    def exchange(gates: FloatArray) -> None:
+    def exchange(gates: Float32Array) -> None:
         far = np.ptp(gates, axis=1).argmax()
         low, high = gates[far].argmin(), gates[far].argmax()
         gates[far, [low, high]] = gates[far, [high, low]]
@@ -169,7 +169,7 @@ def test_half_precision_stored_as_bfloat16_fails(config: LayerConfig):
 
 
 def test_values_that_are_no_numbers_fail(values: LayerValues):
-    def poison(y: FloatArray) -> None:
+    def poison(y: Float32Array) -> None:
         y[2, 0, 5] = np.nan
 
     result = Machine(values, y=poison).run()

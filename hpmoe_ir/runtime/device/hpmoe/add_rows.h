@@ -2,7 +2,7 @@
 #ifndef HPMOE_ADD_ROWS_H_
 #define HPMOE_ADD_ROWS_H_
 
-#include "hpmoe/rowwise_pipeline.h"
+#include "hpmoe/detail/rowwise_pipeline.h"
 
 namespace hpmoe {
 

@@ -3,9 +3,9 @@
 #define HPMOE_BUILD_ROUTE_H_
 
 #include "hpmoe/count_tokens.h"
+#include "hpmoe/detail/row_sum.h"
+#include "hpmoe/detail/word_pairs.h"
 #include "hpmoe/route.h"
-#include "hpmoe/row_sum.h"
-#include "hpmoe/word_pairs.h"
 
 namespace hpmoe {
 

@@ -2,9 +2,9 @@
 #ifndef HPMOE_COUNT_TOKENS_H_
 #define HPMOE_COUNT_TOKENS_H_
 
+#include "hpmoe/detail/word_pairs.h"
 #include "hpmoe/local.h"
 #include "hpmoe/tile.h"
-#include "hpmoe/word_pairs.h"
 
 namespace hpmoe {
 

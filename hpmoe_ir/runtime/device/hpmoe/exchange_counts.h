@@ -3,8 +3,8 @@
 #define HPMOE_EXCHANGE_COUNTS_H_
 
 #include "hpmoe/count_tokens.h"
-#include "hpmoe/row_sum.h"
-#include "hpmoe/word_pairs.h"
+#include "hpmoe/detail/row_sum.h"
+#include "hpmoe/detail/word_pairs.h"
 
 namespace hpmoe {
 

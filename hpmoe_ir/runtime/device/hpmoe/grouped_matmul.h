@@ -2,7 +2,7 @@
 #ifndef HPMOE_GROUPED_MATMUL_H_
 #define HPMOE_GROUPED_MATMUL_H_
 
-#include "hpmoe/matmul_pipeline.h"
+#include "hpmoe/detail/matmul_pipeline.h"
 
 namespace hpmoe {
 

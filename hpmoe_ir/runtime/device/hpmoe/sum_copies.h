@@ -2,7 +2,7 @@
 #ifndef HPMOE_SUM_COPIES_H_
 #define HPMOE_SUM_COPIES_H_
 
-#include "hpmoe/copy_sum.h"
+#include "hpmoe/detail/copy_sum.h"
 
 namespace hpmoe {
 

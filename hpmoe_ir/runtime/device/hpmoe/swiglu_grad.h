@@ -2,7 +2,7 @@
 #ifndef HPMOE_SWIGLU_GRAD_H_
 #define HPMOE_SWIGLU_GRAD_H_
 
-#include "hpmoe/rowwise_pipeline.h"
+#include "hpmoe/detail/rowwise_pipeline.h"
 
 namespace hpmoe {
 

@@ -4,8 +4,8 @@
 
 #include <type_traits>
 
-#include "hpmoe/matmul_pipeline.h"
-#include "hpmoe/section_pipeline.h"
+#include "hpmoe/detail/matmul_pipeline.h"
+#include "hpmoe/detail/section_pipeline.h"
 
 namespace hpmoe {
 

@@ -2,7 +2,7 @@
 #ifndef HPMOE_WEIGHTED_SUM_H_
 #define HPMOE_WEIGHTED_SUM_H_
 
-#include "hpmoe/copy_sum.h"
+#include "hpmoe/detail/copy_sum.h"
 
 namespace hpmoe {
 

@@ -89,9 +89,9 @@ queue.program @layer ranks 2 machine "ascend-a3" counters at 4096 {
 // GENERIC-NEXT:   "tile.buffer"() <{sym_name = "a", space = "workspace", type = !tile.buffer<grouped 20 rows, 48xbf16>, copies = 1 : i64}> : () -> ()
 // GENERIC-NEXT:   "tile.buffer"() <{sym_name = "b", space = "window", type = !tile.buffer<grouped 20 rows, 48xbf16>, copies = 1 : i64}> : () -> ()
 // GENERIC-NEXT:   "tile.buffer"() <{sym_name = "w", space = "input", type = !tile.buffer<3x48x48xbf16>, copies = 1 : i64}> : () -> ()
-// GENERIC-NEXT:   "tile.tasks"() <{sym_name = "p", dims = ["p", "e"], grid = array<i64: 2, 3>, core = "aiv", kernel = "copy_rows", options = {}, route = @route, reads = [#tile.region<@a[grouped(d1, rank of 2), :]>], writes = [#tile.region<@b on d0 [grouped(d1, rank of 2), :]>], scalars = []}> : () -> ()
-// GENERIC-NEXT:   "tile.tasks"() <{sym_name = "q", dims = ["e", "g"], grid = array<i64: 3, 2>, core = "aic", kernel = "grouped_matmul", options = {tile_m = 16 : i64, tile_n = 16 : i64, tile_k = 32 : i64, transpose_rhs = 0 : i64}, route = @route, reads = [#tile.region<@b[grouped(d0, d1 of 2), :]>, #tile.region<@w[d0, :, :]>], writes = [#tile.region<@a[grouped(d0, d1 of 2), :]>], scalars = []}> : () -> ()
-// GENERIC-NEXT:   "tile.tasks"() <{sym_name = "r", dims = [], grid = array<i64>, core = "aiv", kernel = "swiglu", options = {}, reads = [#tile.region<@a[:, :]>], writes = [#tile.region<@a[:, :]>], scalars = []}> : () -> ()
+// GENERIC-NEXT:   "tile.tasks"() <{sym_name = "p", dims = ["p", "e"], grid = array<i64: 2, 3>, core = "aiv", kernel = "copy_rows", options = {}, route = @route, reads = [#tile.access<@a[grouped(d1, rank of 2), :]>], writes = [#tile.access<@b on d0 [grouped(d1, rank of 2), :]>], scalars = []}> : () -> ()
+// GENERIC-NEXT:   "tile.tasks"() <{sym_name = "q", dims = ["e", "g"], grid = array<i64: 3, 2>, core = "aic", kernel = "grouped_matmul", options = {tile_m = 16 : i64, tile_n = 16 : i64, tile_k = 32 : i64, transpose_rhs = 0 : i64}, route = @route, reads = [#tile.access<@b[grouped(d0, d1 of 2), :]>, #tile.access<@w[d0, :, :]>], writes = [#tile.access<@a[grouped(d0, d1 of 2), :]>], scalars = []}> : () -> ()
+// GENERIC-NEXT:   "tile.tasks"() <{sym_name = "r", dims = [], grid = array<i64>, core = "aiv", kernel = "swiglu", options = {}, reads = [#tile.access<@a[:, :]>], writes = [#tile.access<@a[:, :]>], scalars = []}> : () -> ()
 // GENERIC-NEXT:   "queue.event"() <{sym_name = "p_done", events = array<i64: 3, 2>, counts = array<i32: 1>, line = 0 : i64}> : () -> ()
 // GENERIC-NEXT:   "queue.event"() <{sym_name = "q_done", events = array<i64>, counts = array<i32: 6>, line = 6 : i64}> : () -> ()
 // GENERIC-NEXT:   "queue.event"() <{sym_name = "q_by_expert", events = array<i64: 3>, counts = array<i32: 2, 2, 2>}> : () -> ()
@@ -164,11 +164,11 @@ queue.program @layer ranks 2 machine "ascend-a3" {
 
 // GENERIC:      "queue.program"() <{sym_name = "layer", ranks = 2 : i64, machine = "ascend-a3"}> ({
 // GENERIC-NEXT:   "queue.core"() <{core = "aic", number = 3 : i64}> ({
-// GENERIC-NEXT:     "queue.task"() <{family = @q, point = array<i64: 0, 1>, waits = [#queue.event_use<@p_done[0, 1] count 8>, #queue.event_use<@r_done[] count 1>], reads = [#tile.region<@b[grouped(0, 1 of 2), :]>], writes = [#tile.region<@a[grouped(0, 1 of 2), :]>], signals = [#queue.event_use<@q_done[]>, #queue.event_use<@q_by_expert[0]>]}> : () -> ()
+// GENERIC-NEXT:     "queue.task"() <{family = @q, point = array<i64: 0, 1>, waits = [#queue.event_use<@p_done[0, 1] count 8>, #queue.event_use<@r_done[] count 1>], reads = [#tile.access<@b[grouped(0, 1 of 2), :]>], writes = [#tile.access<@a[grouped(0, 1 of 2), :]>], signals = [#queue.event_use<@q_done[]>, #queue.event_use<@q_by_expert[0]>]}> : () -> ()
 // GENERIC-NEXT:     "queue.task"() <{family = @idle, point = array<i64>, waits = [], reads = [], writes = [], signals = []}> : () -> ()
 // GENERIC-NEXT:   }) : () -> ()
 // GENERIC-NEXT:   "queue.core"() <{core = "aiv", number = 47 : i64}> ({
-// GENERIC-NEXT:     "queue.task"() <{family = @p, point = array<i64: 1, 0>, waits = [], reads = [], writes = [#tile.region<@b on (rank + 1) mod 2 [grouped(0, rank of 2), :]>], signals = [#queue.event_use<@p_done[0, rank] on (rank + 1) mod 2>]}> : () -> ()
+// GENERIC-NEXT:     "queue.task"() <{family = @p, point = array<i64: 1, 0>, waits = [], reads = [], writes = [#tile.access<@b on (rank + 1) mod 2 [grouped(0, rank of 2), :]>], signals = [#queue.event_use<@p_done[0, rank] on (rank + 1) mod 2>]}> : () -> ()
 // GENERIC-NEXT:   }) : () -> ()
 // GENERIC-NEXT:   "queue.core"() <{core = "aic", number = 4 : i64}> ({
 // GENERIC-NEXT:   ^bb0:

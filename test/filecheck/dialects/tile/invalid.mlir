@@ -39,24 +39,24 @@
 // -----
 
 // CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:51: error: expected a positive number, found 0
-"test.op"() {region = #tile.region<@b[block(d0 by 0)]>} : () -> ()
+"test.op"() {region = #tile.access<@b[block(d0 by 0)]>} : () -> ()
 
 // -----
 
 // CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:52: error: expected a positive number, found -1
-"test.op"() {region = #tile.region<@b[tokens(d0 of -1)]>} : () -> ()
+"test.op"() {region = #tile.access<@b[tokens(d0 of -1)]>} : () -> ()
 
 // -----
 
 // A chunk says how many there are and where they may be cut.
 // CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:61: error: Expected 'by'
-"test.op"() {region = #tile.region<@b[sent(d0, chunk d1 of 4)]>} : () -> ()
+"test.op"() {region = #tile.access<@b[sent(d0, chunk d1 of 4)]>} : () -> ()
 
 // -----
 
 // A group says of how many.
 // CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:53: error: Expected 'of'
-"test.op"() {region = #tile.region<@b[grouped(d0, d1)]>} : () -> ()
+"test.op"() {region = #tile.access<@b[grouped(d0, d1)]>} : () -> ()
 
 // -----
 
@@ -119,7 +119,7 @@ tile.tasks @a (b) in (2) on gpu
 // -----
 
 // CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: tile.tasks: expected as many extents as coordinates, found 2 and 1
-"tile.tasks"() <{sym_name = "a", dims = ["b"], grid = array<i64: 2, 2>, core = "aiv", kernel = "count_tokens", options = {}, reads = [#tile.region<@i[:, :]>], writes = [#tile.region<@o[:, :]>], scalars = []}> : () -> ()
+"tile.tasks"() <{sym_name = "a", dims = ["b"], grid = array<i64: 2, 2>, core = "aiv", kernel = "count_tokens", options = {}, reads = [#tile.access<@i[:, :]>], writes = [#tile.access<@o[:, :]>], scalars = []}> : () -> ()
 
 // -----
 
@@ -148,12 +148,12 @@ tile.tasks @a (b, c) in (100, 100000000000) on aiv
 // -----
 
 // Generic text has no names that could tell.
-// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: tile.tasks: a region uses coordinate d1 of a grid of 1 coordinates
-"tile.tasks"() <{sym_name = "a", dims = ["b"], grid = array<i64: 2>, core = "aiv", kernel = "count_tokens", options = {}, reads = [#tile.region<@i[d1, :]>], writes = [#tile.region<@o[:, :]>], scalars = []}> : () -> ()
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: tile.tasks: an access uses coordinate d1 of a grid of 1 coordinates
+"tile.tasks"() <{sym_name = "a", dims = ["b"], grid = array<i64: 2>, core = "aiv", kernel = "count_tokens", options = {}, reads = [#tile.access<@i[d1, :]>], writes = [#tile.access<@o[:, :]>], scalars = []}> : () -> ()
 
 // -----
 
-// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: tile.tasks: a region uses coordinate d3 of a grid of 0 coordinates
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: tile.tasks: an access uses coordinate d3 of a grid of 0 coordinates
 "tile.tasks"() <{sym_name = "a", dims = [], grid = array<i64>, core = "aiv", kernel = "place_tokens", options = {}, reads = [], writes = [], scalars = [#tile.index<d3>]}> : () -> ()
 
 // -----
@@ -224,7 +224,7 @@ tile.tasks @a (b) in (2) on aic
 // -----
 
 // One signal at the end of a task cannot announce writes to two ranks.
-// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: tile.tasks: all write regions of a family must be in the same rank's memory
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: tile.tasks: all writes of a family must be to the same rank's memory
 tile.tasks @a (b) in (2) on aiv
   kernel "build_route"
   reads @i[:, :]

@@ -122,11 +122,11 @@ tile.program @tasks ranks 2 {
 // GENERIC-NEXT:   "tile.buffer"() <{sym_name = "h", space = "workspace", type = !tile.buffer<grouped 20 rows, 32xbf16>, copies = 1 : i64}> : () -> ()
 // GENERIC-NEXT:   "tile.buffer"() <{sym_name = "recv", space = "window", type = !tile.buffer<grouped 20 rows, 48xbf16>, copies = 1 : i64}> : () -> ()
 // GENERIC-NEXT:   "tile.buffer"() <{sym_name = "back", space = "window", type = !tile.buffer<sent 14 rows, 32xbf16>, copies = 1 : i64}> : () -> ()
-// GENERIC-NEXT:   "tile.tasks"() <{sym_name = "place", dims = ["b"], grid = array<i64: 2>, core = "aiv", kernel = "place_tokens", options = {}, reads = [#tile.region<@ids[tokens(d0 of 2), :]>, #tile.region<@chunk_counts[:, :]>], writes = [#tile.region<scatter @order[:]>, #tile.region<@position[tokens(d0 of 2), :]>], scalars = [#tile.index<d0>]}> : () -> ()
-// GENERIC-NEXT:   "tile.tasks"() <{sym_name = "build_route", dims = [], grid = array<i64>, core = "aiv", kernel = "build_route", options = {}, reads = [#tile.region<@counts[:, :]>], writes = [#tile.region<@route[:]>, #tile.region<@status[:]>], scalars = [#tile.index<rank>, #tile.index<20>]}> : () -> ()
-// GENERIC-NEXT:   "tile.tasks"() <{sym_name = "dispatch", dims = ["p", "e", "c"], grid = array<i64: 2, 3, 4>, core = "aiv", kernel = "copy_rows", options = {}, route = @route, reads = [#tile.region<@back[sent(d0 * 3 + d1, chunk d2 of 4 by 16), :]>], writes = [#tile.region<@recv on d0 [grouped(d1, rank of 2, chunk d2 of 4 by 16), :]>], scalars = []}> : () -> ()
-// GENERIC-NEXT:   "tile.tasks"() <{sym_name = "matmul", dims = ["e", "g", "n"], grid = array<i64: 3, 2, 3>, core = "aic", kernel = "grouped_matmul", options = {tile_m = 16 : i64, tile_n = 16 : i64, tile_k = 32 : i64, transpose_rhs = 0 : i64}, route = @route, reads = [#tile.region<@recv[grouped(d0, d1 of 2), :]>, #tile.region<@w13[d0, :, block(d2 by 12)]>], writes = [#tile.region<@h[grouped(d0, d1 of 2), block(d2 by 12)]>], scalars = []}> : () -> ()
-// GENERIC-NEXT:   "tile.tasks"() <{sym_name = "return", dims = ["e", "s"], grid = array<i64: 3, 2>, core = "aiv", kernel = "copy_rows", options = {}, route = @route, reads = [#tile.region<@h[grouped(d0, d1 of 2), :]>], writes = [#tile.region<@back on (rank + d1) mod 2 [sent(rank * 3 + d0), :]>], scalars = []}> : () -> ()
+// GENERIC-NEXT:   "tile.tasks"() <{sym_name = "place", dims = ["b"], grid = array<i64: 2>, core = "aiv", kernel = "place_tokens", options = {}, reads = [#tile.access<@ids[tokens(d0 of 2), :]>, #tile.access<@chunk_counts[:, :]>], writes = [#tile.access<scatter @order[:]>, #tile.access<@position[tokens(d0 of 2), :]>], scalars = [#tile.index<d0>]}> : () -> ()
+// GENERIC-NEXT:   "tile.tasks"() <{sym_name = "build_route", dims = [], grid = array<i64>, core = "aiv", kernel = "build_route", options = {}, reads = [#tile.access<@counts[:, :]>], writes = [#tile.access<@route[:]>, #tile.access<@status[:]>], scalars = [#tile.index<rank>, #tile.index<20>]}> : () -> ()
+// GENERIC-NEXT:   "tile.tasks"() <{sym_name = "dispatch", dims = ["p", "e", "c"], grid = array<i64: 2, 3, 4>, core = "aiv", kernel = "copy_rows", options = {}, route = @route, reads = [#tile.access<@back[sent(d0 * 3 + d1, chunk d2 of 4 by 16), :]>], writes = [#tile.access<@recv on d0 [grouped(d1, rank of 2, chunk d2 of 4 by 16), :]>], scalars = []}> : () -> ()
+// GENERIC-NEXT:   "tile.tasks"() <{sym_name = "matmul", dims = ["e", "g", "n"], grid = array<i64: 3, 2, 3>, core = "aic", kernel = "grouped_matmul", options = {tile_m = 16 : i64, tile_n = 16 : i64, tile_k = 32 : i64, transpose_rhs = 0 : i64}, route = @route, reads = [#tile.access<@recv[grouped(d0, d1 of 2), :]>, #tile.access<@w13[d0, :, block(d2 by 12)]>], writes = [#tile.access<@h[grouped(d0, d1 of 2), block(d2 by 12)]>], scalars = []}> : () -> ()
+// GENERIC-NEXT:   "tile.tasks"() <{sym_name = "return", dims = ["e", "s"], grid = array<i64: 3, 2>, core = "aiv", kernel = "copy_rows", options = {}, route = @route, reads = [#tile.access<@h[grouped(d0, d1 of 2), :]>], writes = [#tile.access<@back on (rank + d1) mod 2 [sent(rank * 3 + d0), :]>], scalars = []}> : () -> ()
 // GENERIC-NEXT: }) : () -> ()
 
 // -----
@@ -179,8 +179,8 @@ tile.program @dependences ranks 2 {
 // GENERIC-NEXT:   "tile.buffer"() <{sym_name = "a", space = "workspace", type = !tile.buffer<grouped 20 rows, 48xbf16>, copies = 1 : i64}> : () -> ()
 // GENERIC-NEXT:   "tile.buffer"() <{sym_name = "b", space = "workspace", type = !tile.buffer<grouped 20 rows, 48xbf16>, copies = 1 : i64}> : () -> ()
 // GENERIC-NEXT:   "tile.buffer"() <{sym_name = "c", space = "workspace", type = !tile.buffer<grouped 20 rows, 48xbf16>, copies = 1 : i64}> : () -> ()
-// GENERIC-NEXT:   "tile.tasks"() <{sym_name = "p", dims = ["p", "e"], grid = array<i64: 2, 3>, core = "aiv", kernel = "copy_rows", options = {}, route = @route, reads = [#tile.region<@a[grouped(d1, rank of 2), :]>], writes = [#tile.region<@b[grouped(d1, rank of 2), :]>], scalars = []}> : () -> ()
-// GENERIC-NEXT:   "tile.tasks"() <{sym_name = "q", dims = ["t"], grid = array<i64: 6>, core = "aiv", kernel = "copy_rows", options = {}, route = @route, reads = [#tile.region<@b[grouped(d0 mod 3, d0 floordiv 3 of 2), :]>], writes = [#tile.region<@c[grouped(d0 mod 3, d0 floordiv 3 of 2), :]>], scalars = []}> : () -> ()
+// GENERIC-NEXT:   "tile.tasks"() <{sym_name = "p", dims = ["p", "e"], grid = array<i64: 2, 3>, core = "aiv", kernel = "copy_rows", options = {}, route = @route, reads = [#tile.access<@a[grouped(d1, rank of 2), :]>], writes = [#tile.access<@b[grouped(d1, rank of 2), :]>], scalars = []}> : () -> ()
+// GENERIC-NEXT:   "tile.tasks"() <{sym_name = "q", dims = ["t"], grid = array<i64: 6>, core = "aiv", kernel = "copy_rows", options = {}, route = @route, reads = [#tile.access<@b[grouped(d0 mod 3, d0 floordiv 3 of 2), :]>], writes = [#tile.access<@c[grouped(d0 mod 3, d0 floordiv 3 of 2), :]>], scalars = []}> : () -> ()
 // GENERIC-NEXT:   "tile.dependence"() <{producer = @p, consumer = @q, producer_dims = ["p", "e"], consumer_dims = ["t"], buffers = [@b], events = array<i64: 3, 2>, source = [#tile.index<d1>, #tile.index<rank>], target = [#tile.index<d0 mod 3>, #tile.index<d0 floordiv 3>], counts = array<i32: 1>, peer = #tile.index<(rank + d0) mod 2>}> : () -> ()
 // GENERIC-NEXT:   "tile.dependence"() <{producer = @p, consumer = @q, producer_dims = ["p", "e"], consumer_dims = ["t"], buffers = [@a, @b], events = array<i64: 2>, source = [#tile.index<d0>], target = [#tile.index<d0 floordiv 3>], counts = array<i32: 3, 2>}> : () -> ()
 // GENERIC-NEXT:   "tile.dependence"() <{producer = @p, consumer = @q, producer_dims = ["p", "e"], consumer_dims = ["t"], buffers = [@b], events = array<i64>, source = [], target = [], counts = array<i32: 6>}> : () -> ()
@@ -215,7 +215,7 @@ tile.program @words ranks 1 {
 // GENERIC-NEXT: }) : () -> ()
 // GENERIC-NEXT: "tile.program"() <{sym_name = "words", ranks = 1 : i64}> ({
 // GENERIC-NEXT:   "tile.buffer"() <{sym_name = "sent", space = "workspace", type = !tile.buffer<5x5xi32>, copies = 1 : i64}> : () -> ()
-// GENERIC-NEXT:   "tile.tasks"() <{sym_name = "tokens", dims = ["block"], grid = array<i64: 5>, core = "aiv", kernel = "count_tokens", options = {}, reads = [#tile.region<@sent[d0, :]>], writes = [#tile.region<@sent[:, d0]>], scalars = []}> : () -> ()
+// GENERIC-NEXT:   "tile.tasks"() <{sym_name = "tokens", dims = ["block"], grid = array<i64: 5>, core = "aiv", kernel = "count_tokens", options = {}, reads = [#tile.access<@sent[d0, :]>], writes = [#tile.access<@sent[:, d0]>], scalars = []}> : () -> ()
 // GENERIC-NEXT: }) : () -> ()
 
 // -----
@@ -235,15 +235,15 @@ tile.program @words ranks 1 {
 
 // Regions as attributes: coordinates are d0, d1, ...
 "test.op"() {regions = [
-  #tile.region<@b[:]>, #tile.region<@b[d0, block(d1 by 256), :]>, #tile.region<@b[]>,
-  #tile.region<@b[grouped(d0, d1 of 2), :]>, #tile.region<@b[grouped(d0, rank of 2, chunk d2 of 3 by 16), :]>,
-  #tile.region<@b[sent(d0 * 2 + d1)]>, #tile.region<@b[sent(d0, chunk 1 of 2 by 1)]>, #tile.region<@b[tokens(d0 of 5), :]>,
-  #tile.region<@b on (rank + d0) mod 2[tokens(0 of 1)]>, #tile.region<scatter @b[:]>,
-  #tile.region<@b[grouped(d0, 0 of 1, chunk 0 of 1 by 1), :]>]} : () -> ()
+  #tile.access<@b[:]>, #tile.access<@b[d0, block(d1 by 256), :]>, #tile.access<@b[]>,
+  #tile.access<@b[grouped(d0, d1 of 2), :]>, #tile.access<@b[grouped(d0, rank of 2, chunk d2 of 3 by 16), :]>,
+  #tile.access<@b[sent(d0 * 2 + d1)]>, #tile.access<@b[sent(d0, chunk 1 of 2 by 1)]>, #tile.access<@b[tokens(d0 of 5), :]>,
+  #tile.access<@b on (rank + d0) mod 2[tokens(0 of 1)]>, #tile.access<scatter @b[:]>,
+  #tile.access<@b[grouped(d0, 0 of 1, chunk 0 of 1 by 1), :]>]} : () -> ()
 
-// CHECK:      "test.op"() {regions = [#tile.region<@b[:]>, #tile.region<@b[d0, block(d1 by 256), :]>, #tile.region<@b[]>, #tile.region<@b[grouped(d0, d1 of 2), :]>, #tile.region<@b[grouped(d0, rank of 2, chunk d2 of 3 by 16), :]>, #tile.region<@b[sent(d0 * 2 + d1)]>, #tile.region<@b[sent(d0, chunk 1 of 2 by 1)]>, #tile.region<@b[tokens(d0 of 5), :]>, #tile.region<@b on (rank + d0) mod 2 [tokens(0 of 1)]>, #tile.region<scatter @b[:]>, #tile.region<@b[grouped(d0, 0 of 1), :]>]} : () -> ()
+// CHECK:      "test.op"() {regions = [#tile.access<@b[:]>, #tile.access<@b[d0, block(d1 by 256), :]>, #tile.access<@b[]>, #tile.access<@b[grouped(d0, d1 of 2), :]>, #tile.access<@b[grouped(d0, rank of 2, chunk d2 of 3 by 16), :]>, #tile.access<@b[sent(d0 * 2 + d1)]>, #tile.access<@b[sent(d0, chunk 1 of 2 by 1)]>, #tile.access<@b[tokens(d0 of 5), :]>, #tile.access<@b on (rank + d0) mod 2 [tokens(0 of 1)]>, #tile.access<scatter @b[:]>, #tile.access<@b[grouped(d0, 0 of 1), :]>]} : () -> ()
 
-// GENERIC:      "test.op"() {regions = [#tile.region<@b[:]>, #tile.region<@b[d0, block(d1 by 256), :]>, #tile.region<@b[]>, #tile.region<@b[grouped(d0, d1 of 2), :]>, #tile.region<@b[grouped(d0, rank of 2, chunk d2 of 3 by 16), :]>, #tile.region<@b[sent(d0 * 2 + d1)]>, #tile.region<@b[sent(d0, chunk 1 of 2 by 1)]>, #tile.region<@b[tokens(d0 of 5), :]>, #tile.region<@b on (rank + d0) mod 2 [tokens(0 of 1)]>, #tile.region<scatter @b[:]>, #tile.region<@b[grouped(d0, 0 of 1), :]>]} : () -> ()
+// GENERIC:      "test.op"() {regions = [#tile.access<@b[:]>, #tile.access<@b[d0, block(d1 by 256), :]>, #tile.access<@b[]>, #tile.access<@b[grouped(d0, d1 of 2), :]>, #tile.access<@b[grouped(d0, rank of 2, chunk d2 of 3 by 16), :]>, #tile.access<@b[sent(d0 * 2 + d1)]>, #tile.access<@b[sent(d0, chunk 1 of 2 by 1)]>, #tile.access<@b[tokens(d0 of 5), :]>, #tile.access<@b on (rank + d0) mod 2 [tokens(0 of 1)]>, #tile.access<scatter @b[:]>, #tile.access<@b[grouped(d0, 0 of 1), :]>]} : () -> ()
 
 // -----
 

@@ -1,6 +1,6 @@
 // Words of UB two at a time: the routing kernels are as fast as the scalar unit's accesses are few.
-#ifndef HPMOE_WORD_PAIRS_H_
-#define HPMOE_WORD_PAIRS_H_
+#ifndef HPMOE_DETAIL_WORD_PAIRS_H_
+#define HPMOE_DETAIL_WORD_PAIRS_H_
 
 #include "hpmoe/local.h"
 
@@ -61,4 +61,4 @@ __aicore__ inline int32_t ExclusiveSums(const AscendC::LocalTensor<int32_t>& sum
 
 }  // namespace hpmoe
 
-#endif  // HPMOE_WORD_PAIRS_H_
+#endif  // HPMOE_DETAIL_WORD_PAIRS_H_

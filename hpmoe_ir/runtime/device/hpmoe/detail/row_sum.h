@@ -1,6 +1,6 @@
 // Rows of counts, loaded and summed up in UB: part of the routing kernels.
-#ifndef HPMOE_ROW_SUM_H_
-#define HPMOE_ROW_SUM_H_
+#ifndef HPMOE_DETAIL_ROW_SUM_H_
+#define HPMOE_DETAIL_ROW_SUM_H_
 
 #include "hpmoe/local.h"
 #include "hpmoe/tile.h"
@@ -81,4 +81,4 @@ __aicore__ inline void SumRowsAround(const AscendC::LocalTensor<int32_t>& before
 
 }  // namespace hpmoe
 
-#endif  // HPMOE_ROW_SUM_H_
+#endif  // HPMOE_DETAIL_ROW_SUM_H_

@@ -27,7 +27,7 @@ def formatted(text: str) -> str:
     beside = str(Path(sys.executable).parent)
     formatter = shutil.which("clang-format", path=os.pathsep.join([beside, os.environ["PATH"]]))
     assert formatter is not None
-    style = f"--style=file:{Path(__file__).parents[2] / '.clang-format'}"
+    style = f"--style=file:{Path(__file__).parents[3] / '.clang-format'}"
     command = [formatter, style, "--assume-filename=device.cpp"]
     return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
 

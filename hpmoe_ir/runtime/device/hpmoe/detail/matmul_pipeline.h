@@ -1,9 +1,9 @@
 // The matrix core's work on one product: blocks of the result one after the other, its queues
 // overlapping.
-#ifndef HPMOE_MATMUL_PIPELINE_H_
-#define HPMOE_MATMUL_PIPELINE_H_
+#ifndef HPMOE_DETAIL_MATMUL_PIPELINE_H_
+#define HPMOE_DETAIL_MATMUL_PIPELINE_H_
 
-#include "hpmoe/matmul_block.h"
+#include "hpmoe/detail/matmul_block.h"
 
 namespace hpmoe {
 
@@ -158,4 +158,4 @@ class MatmulPipeline {
 
 }  // namespace hpmoe
 
-#endif  // HPMOE_MATMUL_PIPELINE_H_
+#endif  // HPMOE_DETAIL_MATMUL_PIPELINE_H_

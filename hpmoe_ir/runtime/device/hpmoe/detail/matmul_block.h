@@ -2,8 +2,8 @@
 //
 // A matrix in L1 is NZ: columns of fractals, a fractal being 16 rows of 16 elements. L0A wants rows
 // of fractals, L0B columns of the transposed right operand, L0C holds NZ again.
-#ifndef HPMOE_MATMUL_BLOCK_H_
-#define HPMOE_MATMUL_BLOCK_H_
+#ifndef HPMOE_DETAIL_MATMUL_BLOCK_H_
+#define HPMOE_DETAIL_MATMUL_BLOCK_H_
 
 #include "hpmoe/local.h"
 #include "hpmoe/tile.h"
@@ -231,4 +231,4 @@ __aicore__ inline void StoreResult(__gm__ T* dst, const AscendC::LocalTensor<flo
 
 }  // namespace hpmoe
 
-#endif  // HPMOE_MATMUL_BLOCK_H_
+#endif  // HPMOE_DETAIL_MATMUL_BLOCK_H_

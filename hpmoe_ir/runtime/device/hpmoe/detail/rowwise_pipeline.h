@@ -1,7 +1,7 @@
 // RowwisePipeline: element by element arithmetic in float on blocks of rows, while the next block
 // is loaded and the one before is stored: part of AddRows, SwiGlu and SwiGluGrad.
-#ifndef HPMOE_ROWWISE_PIPELINE_H_
-#define HPMOE_ROWWISE_PIPELINE_H_
+#ifndef HPMOE_DETAIL_ROWWISE_PIPELINE_H_
+#define HPMOE_DETAIL_ROWWISE_PIPELINE_H_
 
 #include "hpmoe/put_rows.h"
 
@@ -86,4 +86,4 @@ class RowwisePipeline {
 
 }  // namespace hpmoe
 
-#endif  // HPMOE_ROWWISE_PIPELINE_H_
+#endif  // HPMOE_DETAIL_ROWWISE_PIPELINE_H_

@@ -1,7 +1,7 @@
 // The sum over the copies of each token, with weights or without: part of WeightedSum and
 // SumCopies.
-#ifndef HPMOE_COPY_SUM_H_
-#define HPMOE_COPY_SUM_H_
+#ifndef HPMOE_DETAIL_COPY_SUM_H_
+#define HPMOE_DETAIL_COPY_SUM_H_
 
 #include "hpmoe/put_rows.h"
 
@@ -133,4 +133,4 @@ class CopySumTask {
 
 }  // namespace hpmoe
 
-#endif  // HPMOE_COPY_SUM_H_
+#endif  // HPMOE_DETAIL_COPY_SUM_H_

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from hpmoe_ir.frontends.mindir import mindir_format
+from hpmoe_ir.frontends.mindspore_process import mindspore_environment, mindspore_installed
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import parse_routing
 from hpmoe_ir.layer.values import make_values
-from hpmoe_ir.mindspore_process import mindspore_environment, mindspore_installed
 from hpmoe_ir.run.oracle import Oracle, OracleError
 from hpmoe_ir.tools.hpmoe import main
 
@@ -69,7 +69,7 @@ def test_import_of_an_exported_graph(
 
 def test_the_example_that_trains(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "argv", ["train_tiny.py"])
-    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    monkeypatch.setattr(sys, "path", [str(ROOT / "examples"), *sys.path])
     with pytest.raises(SystemExit) as e:
         runpy.run_path(str(ROOT / "examples" / "train_tiny.py"), run_name="__main__")
     assert e.value.code == f"train_tiny.py: {MISSING}"

@@ -1,8 +1,8 @@
 // The matrix core's work on sums over a long inner dimension, section by section.
-#ifndef HPMOE_SECTION_PIPELINE_H_
-#define HPMOE_SECTION_PIPELINE_H_
+#ifndef HPMOE_DETAIL_SECTION_PIPELINE_H_
+#define HPMOE_DETAIL_SECTION_PIPELINE_H_
 
-#include "hpmoe/matmul_block.h"
+#include "hpmoe/detail/matmul_block.h"
 
 namespace hpmoe {
 
@@ -172,4 +172,4 @@ class SectionPipeline {
 
 }  // namespace hpmoe
 
-#endif  // HPMOE_SECTION_PIPELINE_H_
+#endif  // HPMOE_DETAIL_SECTION_PIPELINE_H_

@@ -1,0 +1,73 @@
+"""Accesses: the part of a buffer that a task reads or writes, as a function of its grid point.
+
+An access has one selector for each dimension of its buffer. Columns and weights have static
+selectors (`:`, `e`, `block(n by 256)`). Token rows have row selectors: which expert's rows, from
+which source ranks, is static; how many rows that is comes from the route at run time.
+
+```
+@recv[grouped(e, g of 2, chunk c of 4 by 128), :]    // rows of local expert e from source group g
+@w13[e, :, block(n by 256)]                          // 256 columns of the weights of expert e
+@recv on p [grouped(e, rank of 8, chunk c of 1 by 1), :]   // the same rows in rank p's memory
+@ret[sent(p * 4 + e, chunk 0 of 1 by 1), :]          // rows sent to global expert p * 4 + e
+@out[tokens(b of 16), :]                             // the b-th of 16 equal parts of the tokens
+scatter @order[:]        // somewhere in the buffer, apart from what other tasks of the family write
+```
+
+Chunk c of C by A of a segment of n rows: size = ceil(ceil(n / C) / A) * A rows from
+min(c * size, n), so the last chunks may be shorter or empty. Source group g of G covers source
+ranks floor(g * R / G) to floor((g + 1) * R / G) of R.
+"""
+
+from __future__ import annotations
+
+from hpmoe_ir.dialects.access.access import Access, format_access, parse_access
+from hpmoe_ir.dialects.access.rows import (
+    ROW_SELECTORS,
+    GroupedRows,
+    RowCounts,
+    RowKind,
+    RowQuery,
+    RowSegment,
+    RowSelector,
+    SentRows,
+    TokenRows,
+    chunk_bounds,
+    group_bounds,
+)
+from hpmoe_ir.dialects.access.selector import (
+    AxisRange,
+    BlockSelector,
+    Chunk,
+    IndexSelector,
+    IndexValue,
+    Range,
+    Selector,
+    StaticSelector,
+    WholeSelector,
+)
+
+__all__ = [
+    "ROW_SELECTORS",
+    "Access",
+    "AxisRange",
+    "BlockSelector",
+    "Chunk",
+    "GroupedRows",
+    "IndexSelector",
+    "IndexValue",
+    "Range",
+    "RowCounts",
+    "RowKind",
+    "RowQuery",
+    "RowSegment",
+    "RowSelector",
+    "Selector",
+    "SentRows",
+    "StaticSelector",
+    "TokenRows",
+    "WholeSelector",
+    "chunk_bounds",
+    "format_access",
+    "group_bounds",
+    "parse_access",
+]
