@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from case_tables import ratio, table_lines
-from section import LINKS, NEITHER, PLAIN, Options, Section, link_rates, skewed_cases, wait_options
+from section import CANN_LIKE, LINKS, NEITHER, Options, Section, link_rates, skewed_cases
 from timed_cases import Case, Result
 
 from hpmoe_ir.frontends.presets import preset_layer
+from hpmoe_ir.passes.set_waits import SetWaitsPass
 from hpmoe_ir.schedule.named import AUTO_SCHEDULE
 
 
 def gain(options: Options) -> Section:
     """`auto` over `published`: as it is, and with what is not its order set equal."""
-    changes = (f",set-waits{{{wait_options(options.machine)}}}", " vector-cores=one")
+    changes = (SetWaitsPass.name, "vector_cores")
     rows = [
         case
         for direction in options.directions
@@ -32,7 +33,9 @@ def gain(options: Options) -> Section:
 
     def published(case: Case) -> tuple[Case, ...]:
         same = replace(case, schedule="published")
-        return tuple(replace(same, without=w) for w in ((), changes, (PLAIN,), (*changes, PLAIN)))
+        return tuple(
+            replace(same, without=w) for w in ((), changes, (CANN_LIKE,), (*changes, CANN_LIKE))
+        )
 
     def table(of: Callable[[Case], Result]) -> Iterator[str]:
         lines: list[list[str]] = []

@@ -19,7 +19,7 @@ from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
 
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.passes.pipeline import LowerMoePass
 
 RANKS = 64
 TILINGS = tuple(

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from auto_sections import gain, products
 from case_tables import compared, ratio, table_lines
-from section import LINKS, NEITHER, Options, Section, link_rates, skewed_cases, wait_options
+from section import LINKS, NEITHER, Options, Section, link_rates, skewed_cases
 from timed_cases import Case, Result
 
 from hpmoe_ir.machines.machine import SIZES
+from hpmoe_ir.passes.set_waits import SetWaitsPass
 
 POLLS = "without poll pauses"
 BOTH_CORES = "both vector cores"
@@ -18,8 +19,7 @@ BOTH_CORES = "both vector cores"
 
 def calibration(options: Options) -> Section:
     """The serial run's shares, and `published` with and without what makes it slow."""
-    polls = f",set-waits{{{wait_options(options.machine)}}}"
-    one = " vector-cores=one"
+    polls, one = SetWaitsPass.name, "vector_cores"
     variants: dict[str, tuple[str, ...]] = {
         "": (),
         POLLS: (polls,),

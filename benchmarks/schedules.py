@@ -24,9 +24,10 @@ from timed_cases import SEED, Case, Runs, source_digest
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.layer.config import LayerConfig, LayerError
 from hpmoe_ir.machines.machine import MachineError
+from hpmoe_ir.options.machine import DEFAULT_MACHINE
 from hpmoe_ir.run.execution import ExecutionError
 from hpmoe_ir.runtime.device_fault import DeviceFault
-from hpmoe_ir.schedule.named import DEFAULT_MACHINE, SCHEDULE_NAMES
+from hpmoe_ir.schedule.named import SCHEDULE_NAMES, schedule_names
 from hpmoe_ir.tools.layer_options import several
 from hpmoe_ir.tools.progress import Progress
 
@@ -99,8 +100,8 @@ def main() -> None:
         args.ranks = [int(part) for part in several("ranks", args.ranks)]
         chosen = several("schedule", args.schedule)
         for name in (*chosen, args.best):
-            if name not in SCHEDULE_NAMES:
-                known = ", ".join(SCHEDULE_NAMES)
+            if name not in schedule_names():
+                known = ", ".join(schedule_names())
                 raise InputError(f"--schedule: expected some of {known}, found '{name}'")
         runs = Runs(args.machine, args.tokens, args.results)
         directions = ("forward", "backward") if args.direction == "both" else (args.direction,)

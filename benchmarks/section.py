@@ -13,8 +13,8 @@ from hpmoe_ir.machines.machine import Machine
 NEITHER = "both changes"
 """Of `published`: no pauses between polls, tasks on both vector cores of each pair."""
 
-PLAIN = " plain-products=true"
-"""What makes `published` and `serial` run plain matrix kernels."""
+CANN_LIKE = "matmul_kernels"
+"""The option by which `published` and `serial` run CANN-like matrix kernels."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,6 @@ class Section:
     """What was run, and what the columns mean."""
     cases: Sequence[Case]
     table: Table
-
-
-def wait_options(machine: Machine) -> str:
-    ticks = machine.rates.clock_system_counter / 1e6
-    return f"poll-aic={round(50 * ticks)} poll-aiv={round(150 * ticks)}"
 
 
 IMBALANCES = (1, 2, 4, 7)

@@ -8,15 +8,17 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 
 import numpy as np
+from xdsl.passes import ModulePass
 
 import hpmoe_ir
 from hpmoe_ir.dialects.queue import POINT_BITS
 from hpmoe_ir.driver.compiler import CompiledKernel, PassError, compile_module
 from hpmoe_ir.driver.source import make_context
+from hpmoe_ir.driver.specs import pipeline_text
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.layer.config import LayerConfig
@@ -26,14 +28,13 @@ from hpmoe_ir.machines.machine import Machine, load_machine
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.run.execution import ExecutionError, build_program
 from hpmoe_ir.schedule.auto import Layer, auto_candidates, choose
-from hpmoe_ir.schedule.named import AUTO_SCHEDULE, schedule_passes
+from hpmoe_ir.schedule.named import AUTO_SCHEDULE, find_schedule
 from hpmoe_ir.timing.bounds import parts_of_peak
 from hpmoe_ir.timing.mirrored import simulate_mirrored
 from hpmoe_ir.timing.serial_stages import serial_stages
 from hpmoe_ir.timing.simulation import Configuration, Simulation
 from hpmoe_ir.timing.timed_run import RankIntegers, Stages, Timeline, ids_of, simulate
 from hpmoe_ir.timing.usage import Utilisation
-from hpmoe_ir.tools.layer_options import named_passes
 
 SEED = 0
 
@@ -49,7 +50,7 @@ class Case:
     direction: str = "forward"
     routing: str = "balanced"
     without: tuple[str, ...] = ()
-    """Text that is taken out of the schedule's passes."""
+    """Passes of the schedule that are left out, and options that have their default values."""
     rates: tuple[tuple[str, float], ...] = ()
     """Numbers of the machine that are different in the timed run; the program is the same."""
     tokens: int | None = None
@@ -107,7 +108,6 @@ class Runs:
     """Compiles and times cases; `store` has a line for each that is done."""
 
     def __init__(self, machine: str, tokens: int | None, store: Path) -> None:
-        self.machine_name = machine
         self.machine = load_machine(machine)
         self.tokens = tokens
         self.store = store
@@ -161,15 +161,13 @@ class Runs:
         module = layer_module(self.layer(case.preset, case.ranks, case.tokens))
         backward = DeriveBackwardPass() if case.direction == "backward" else None
         if case.schedule == AUTO_SCHEDULE:
-            layer = Layer(self.ctx, module, backward, self.machine, self.machine_name)
+            layer = Layer(self.ctx, module, backward, self.machine)
             passes = choose(layer, auto_candidates(layer))[0].passes
         else:
-            passes = schedule_passes(case.schedule, self.machine, self.machine_name)
-        for text in case.without:
-            if text not in passes:
-                raise ValueError(f"{case.schedule}: expected '{text}' in '{passes}'")
-            passes = passes.replace(text, "")
-        compiled = compile_module(self.ctx, module, named_passes(passes), backward=backward)
+            passes = find_schedule(case.schedule).passes(self.machine)
+        for name in case.without:
+            passes = without(passes, name)
+        compiled = compile_module(self.ctx, module, passes, backward=backward)
         return list(compiled.kernels.values())[-1]
 
     def _timed(self, case: Case) -> Result:
@@ -189,7 +187,8 @@ class Runs:
             machine = machine.with_rate(name, value)
         ids = ids_of(kernel.program)
         ranks = [RankIntegers({ids: r.ids}, len(r.ids)) for r in routing]
-        stages = serial_stages(kernel.program.op) if case.schedule == "serial" else None
+        serial = case.schedule != AUTO_SCHEDULE and find_schedule(case.schedule).serial(machine)
+        stages = serial_stages(kernel.program.op) if serial else None
         executable = build_program(kernel.program, kernel.source)
         start = time.perf_counter()
         timeline = _timeline(case, kernel, executable, ranks, machine, stages)
@@ -211,6 +210,25 @@ class Runs:
             shares=None if stages is None else stage_shares(timeline, stages),
             wall_s=wall,
         )
+
+
+def without(passes: Sequence[ModulePass], name: str) -> tuple[ModulePass, ...]:
+    """The passes without one, or with the default value of an option.
+
+    Raises ValueError where there is no such pass, and no such option with another value.
+    """
+    options = {
+        i: {field.name: field.default}
+        for i, found in enumerate(passes)
+        for field in fields(found)
+        if field.name == name and getattr(found, name) != field.default
+    }
+    changed = tuple(
+        replace(found, **options.get(i, {})) for i, found in enumerate(passes) if found.name != name
+    )
+    if changed == tuple(passes):
+        raise ValueError(f"expected a pass or an option '{name}' in '{pipeline_text(passes)}'")
+    return changed
 
 
 def _timeline(

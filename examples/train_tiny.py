@@ -36,7 +36,7 @@ from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import RankRouting
 from hpmoe_ir.layer.values import LayerValues
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.run.directions import OUTPUT, backward_values, forward_values
 from hpmoe_ir.run.execution import build_program
 from hpmoe_ir.run.levels import run_level

@@ -43,11 +43,6 @@ def check_dtype(name: str) -> Dtype:
     raise DtypeError(f"unknown element type '{name}', expected one of {', '.join(DTYPES)}")
 
 
-def byte_size(dtype: Dtype) -> int:
-    """Returns the bytes of one element."""
-    return _BYTES[dtype]
-
-
 def unit_roundoff(dtype: Dtype) -> float:
     """Returns the largest relative error of rounding a normal number to `dtype`.
 

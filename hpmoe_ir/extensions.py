@@ -3,6 +3,9 @@
 | group | name | object |
 | --- | --- | --- |
 | `hpmoe_ir.kernels` | of the kernel | a `hpmoe_ir.kernels.kernel.Kernel` |
+| `hpmoe_ir.policies` | of the policy | a `hpmoe_ir.passes.policies.policy.Policy` class |
+| `hpmoe_ir.schedules` | of the schedule | a `hpmoe_ir.schedule.named.Schedule` |
+| `hpmoe_ir.machines` | of the machine | the `pathlib.Path` of a machine description |
 | `hpmoe_ir.interpreters` | any | an `InterpreterFunctions` class, for the moe and comm levels |
 | `xdsl.universe` | any | a `Universe` with dialects, passes and targets |
 
@@ -23,6 +26,9 @@ from xdsl.universe import Universe
 from hpmoe_ir.diagnostics import InputError, one_line
 
 KERNELS = "hpmoe_ir.kernels"
+POLICIES = "hpmoe_ir.policies"
+SCHEDULES = "hpmoe_ir.schedules"
+MACHINES = "hpmoe_ir.machines"
 INTERPRETERS = "hpmoe_ir.interpreters"
 
 

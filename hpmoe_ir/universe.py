@@ -50,7 +50,6 @@ DIALECTS: dict[str, Callable[[], Dialect]] = {
 
 PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "allocate-events": _pass("allocate_events", "AllocateEventsPass"),
-    "annotate-costs": _pass("annotate_costs", "AnnotateCostsPass"),
     "assign-queues": _pass("assign_queues", "AssignQueuesPass"),
     "convert-comm-to-tile": _pass("convert_comm_to_tile", "ConvertCommToTilePass"),
     "convert-moe-to-comm": _pass("convert_moe_to_comm", "ConvertMoeToCommPass"),
@@ -59,7 +58,7 @@ PASSES: dict[str, Callable[[], type[ModulePass]]] = {
     "elide-dependencies": _pass("elide_dependencies", "ElideDependenciesPass"),
     "expand-tasks": _pass("expand_tasks", "ExpandTasksPass"),
     "insert-dependencies": _pass("insert_dependencies", "InsertDependenciesPass"),
-    "lower-moe": _pass("lower_moe", "LowerMoePass"),
+    "lower-moe": _pass("pipeline", "LowerMoePass"),
     "plan-memory": _pass("plan_memory", "PlanMemoryPass"),
     "set-waits": _pass("set_waits", "SetWaitsPass"),
     "substitute-kernel": _pass("substitute_kernel", "SubstituteKernelPass"),

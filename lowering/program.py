@@ -19,6 +19,8 @@ from hpmoe_ir.dialects.queue import (
     waits_of,
 )
 from hpmoe_ir.dialects.tile import BufferOp, TasksOp, buffer_bytes, buffers_of, families_of
+from hpmoe_ir.integers import round_up
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import Machine, load_machine
 from hpmoe_ir.passes.analysis.level import level_of
 
@@ -40,7 +42,7 @@ class LoweredProgram:
     events: dict[str, EventOp]
     waits: list[WaitOp]
     signals: list[SignalOp]
-    orders: dict[str, OrderOp]
+    orders: dict[CoreKind, OrderOp]
 
     @property
     def name(self) -> str:
@@ -128,7 +130,7 @@ class LoweredProgram:
             for b in self.in_space(space)
             if b.offset is not None
         ]
-        return -(-max(ends, default=0) // 512) * 512
+        return round_up(max(ends, default=0), 512)
 
 
 def lowered_program(module: ModuleOp, target: str, name: str = "") -> LoweredProgram:
@@ -169,7 +171,7 @@ def lowered_program(module: ModuleOp, target: str, name: str = "") -> LoweredPro
             f"target {target}: @{program.name} has no orders; tasks that were expanded cannot be "
             "lowered"
         )
-    for core in TasksOp.CORES:
+    for core in CoreKind:
         if core not in program.orders:
             raise LoweringError(
                 f"target {target}: @{program.name} has no order for the {core} cores; run "

@@ -29,6 +29,7 @@ from hpmoe_ir.dialects.queue import POINT_BITS
 from hpmoe_ir.lowering.binary_target import BinaryTarget
 from hpmoe_ir.lowering.plan.program import ProgramPlan, plan_program
 from hpmoe_ir.lowering.program import lowered_program
+from hpmoe_ir.machines.core_kind import CoreKind
 
 MAGIC = 0x544D5048
 """The bytes `HPMT`."""
@@ -85,8 +86,8 @@ def task_table(plan: ProgramPlan) -> bytes:
     sections = {
         "sizes": np.array([size.value for size in plan.sizes], dtype=np.uint32),
         "thresholds": plan.thresholds.astype(np.uint32),
-        "aic_queues": _words(plan, "aic"),
-        "aiv_queues": _words(plan, "aiv"),
+        "aic_queues": _words(plan, CoreKind.AIC),
+        "aiv_queues": _words(plan, CoreKind.AIV),
     }
     body = bytearray()
     offsets: dict[str, int] = {}
@@ -100,7 +101,7 @@ def task_table(plan: ProgramPlan) -> bytes:
         "version": VERSION,
         "bytes": start + len(body),
         "ranks": plan.program.ranks,
-        "blocks": plan.queues["aic"].worker_count,
+        "blocks": plan.queues[CoreKind.AIC].worker_count,
         "families": len(plan.families),
         "events": len(plan.thresholds),
         "tasks": plan.task_count,
@@ -113,7 +114,7 @@ def task_table(plan: ProgramPlan) -> bytes:
     return np.array([header[name] for name in HEADER], dtype="<u4").tobytes() + bytes(body)
 
 
-def _words(plan: ProgramPlan, core: str) -> IntArray:
+def _words(plan: ProgramPlan, core: CoreKind) -> IntArray:
     queue = plan.queues[core]
     return np.concatenate([queue.first, queue.slots])
 
@@ -125,7 +126,7 @@ class TaskTable:
     header: dict[str, int]
     sizes: IntArray
     thresholds: IntArray
-    queues: dict[str, list[IntArray]]
+    queues: dict[CoreKind, list[IntArray]]
     """For each kind of core, the slots of each worker."""
 
 
@@ -148,8 +149,8 @@ def read_task_table(data: bytes) -> TaskTable:
             raise TableError(f"{name}: {count} words at byte {header[name]} are not in the table")
         return words[start : start + count]
 
-    queues: dict[str, list[IntArray]] = {}
-    for core, workers in (("aic", header["blocks"]), ("aiv", 2 * header["blocks"])):
+    queues: dict[CoreKind, list[IntArray]] = {}
+    for core, workers in ((CoreKind.AIC, header["blocks"]), (CoreKind.AIV, 2 * header["blocks"])):
         first = section(f"{core}_queues", workers + 1)
         if first[0] != 0 or (np.diff(first) < 0).any():
             raise TableError(f"{core}_queues: the first slots of the workers do not ascend")

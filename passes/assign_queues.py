@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 from xdsl.passes import ModulePass
-from xdsl.utils.exceptions import PassFailedException
+from xdsl.utils.exceptions import DiagnosticException, PassFailedException
 
 from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects import queue
@@ -26,24 +25,53 @@ from hpmoe_ir.dialects.tile import (
     families_of,
 )
 from hpmoe_ir.dialects.tile.types import AccessAttr, IndexAttr
-from hpmoe_ir.machines.machine import Machine, MachineError, load_machine
+from hpmoe_ir.machines.core_kind import CoreKind
+from hpmoe_ir.machines.machine import Machine
+from hpmoe_ir.options.machine import MachineOption
+from hpmoe_ir.options.options import Choice
 from hpmoe_ir.passes.analysis.level import programs_at
 from hpmoe_ir.passes.policies.arrival import source_group_dim
-from hpmoe_ir.passes.policies.registry import POLICIES
+from hpmoe_ir.passes.policies.depth_first import DepthFirst
+from hpmoe_ir.passes.policies.policy import Policy
+from hpmoe_ir.passes.policies.registry import policies
 from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput, first_violation
+
+DEFAULT_POLICY = DepthFirst()
 
 
 @dataclass(frozen=True)
-class AssignQueuesPass(ModulePass):
+class QueueOptions(MachineOption):
+    """Which cores take tasks, in which order."""
+
+    policy: Annotated[Policy, Choice("policy", policies)] = DEFAULT_POLICY
+    """The order of the tasks, with options of its own."""
+
+    vector_cores: Literal["both", "one"] = "both"
+    """Vector cores that take tasks: both of each AIC, or one."""
+
+    rotate: bool = True
+    """Whether destinations are counted from the rank itself."""
+
+    rotate_sources: bool = False
+    """Whether source groups are counted from the rank's own, downwards."""
+
+    @staticmethod
+    def queue_space() -> Mapping[str, Sequence[object]]:
+        """Returns the values that a search tries for each option but the policy."""
+        return {"rotate_sources": (False, True)}
+
+
+@dataclass(frozen=True)
+class AssignQueuesPass(QueueOptions, ModulePass):
     """Turns a tile program into a queue program: orders for all cores, events, waits, signals.
 
     A policy gives one order of all tasks that dependences agree with; the tasks of each kind of
     core are dealt in this order to its cores in turn, all AIC and both AIV of each AIC, or the
-    second of the two with `vector_cores=one`. Dependences of one producer that count alike share
+    second of the two with `vector-cores=one`. Dependences of one producer that count alike share
     their events; those of puts into a window with two copies have two counters each. With
     `rotate`, the coordinate that names the rank to write to is counted from the rank itself, `p`
     becoming `(rank + p) mod R`, so that at any time different ranks write to different peers, and
-    each begins with its own rows. With `rotate_sources`, source groups are counted from the rank's
+    each begins with its own rows. With `rotate-sources`, source groups are counted from the rank's
     own downwards, in which order rows then come: `g` becomes
     `(rank floordiv k + g * (G - 1)) mod G` for G groups of k ranks.
 
@@ -73,62 +101,24 @@ class AssignQueuesPass(ModulePass):
     """
 
     name = "assign-queues"
-
-    policy: str = "depth-first"
-    """The order of the tasks, one of `known_policies`."""
-
-    ahead: int = 2
-    """Experts by which puts are early, with `depth-first` and `overlap`."""
-
-    wave: int = 0
-    """Experts of a wave, with `waves`; 0: as many as keep the matrix cores busy."""
-
-    behind: int = 2
-    """Tasks for each matrix core by which the next product is behind, with `overlap`."""
-
-    vector_cores: Literal["both", "one"] = "both"
-    """Vector cores that take tasks: both of each AIC, or one."""
-
-    rotate: bool = True
-    """Whether destinations are counted from the rank itself."""
-
-    rotate_sources: bool = False
-    """Whether source groups are counted from the rank's own, downwards."""
-
-    machine: str = "ascend-a3"
-    """The machine description that says how many cores there are."""
+    leaves_level = "tile"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if self.policy not in POLICIES:
-            near = difflib.get_close_matches(self.policy, POLICIES, n=1)
-            hint = f"; did you mean '{near[0]}'?" if near else ""
-            raise PassFailedException(
-                f"{self.name}: option policy: expected one of {', '.join(POLICIES)}, "
-                f"found '{self.policy}'{hint}"
-            )
-        if self.ahead < 0:
-            raise PassFailedException(
-                f"{self.name}: option ahead: expected 0 or more experts, found {self.ahead}"
-            )
-        if self.behind < 0:
-            raise PassFailedException(
-                f"{self.name}: option behind: expected 0 or more tasks, found {self.behind}"
-            )
-        if self.wave < 0:
-            raise PassFailedException(
-                f"{self.name}: option wave: expected 0 or more experts, found {self.wave}"
-            )
-        if self.vector_cores not in ("both", "one"):
-            raise PassFailedException(
-                f"{self.name}: option vector_cores: expected both or one, "
-                f"found '{self.vector_cores}'"
-            )
-        try:
-            machine = load_machine(self.machine)
-        except MachineError as e:
-            raise PassFailedException(f"{self.name}: option machine: {e}") from e
+        machine = self.load_machine()
         for program in programs_at(op, ProgramOp, self.name):
             self._convert(program, machine)
+
+    def _order(self, work: SchedulingInput) -> Order:
+        try:
+            return self.policy(work)
+        except DiagnosticException:
+            raise
+        except Exception as e:  # the code of another package: it may raise anything
+            if type(self.policy).__module__.startswith("hpmoe_ir."):
+                raise
+            raise PassFailedException(
+                f"{self.name}: {_described(self.policy)}: {type(e).__name__}: {e}"
+            ) from e
 
     def _convert(self, program: ProgramOp, machine: Machine) -> None:
         block = program.body.block
@@ -148,29 +138,27 @@ class AssignQueuesPass(ModulePass):
             if self.rotate_sources:
                 _rotate_sources(family, dependences, ranks)
         slots = {
-            "aic": np.arange(machine.aic_cores),
-            "aiv": np.arange(machine.aiv_cores),
+            CoreKind.AIC: np.arange(machine.aic_cores),
+            CoreKind.AIV: np.arange(machine.aiv_cores),
         }
         if self.vector_cores == "one":
-            slots["aiv"] = slots["aiv"][machine.aiv_per_aic - 1 :: machine.aiv_per_aic]
-        order = POLICIES[self.policy](
-            SchedulingInput(
-                families,
-                dependences,
-                buffers_of(program),
-                ranks,
-                machine,
-                {kind: len(cores) for kind, cores in slots.items()},
-                self.ahead,
-                self.wave,
-                self.behind,
-            )
+            slots[CoreKind.AIV] = slots[CoreKind.AIV][
+                machine.aiv_per_aic - 1 :: machine.aiv_per_aic
+            ]
+        work = SchedulingInput(
+            families,
+            dependences,
+            buffers_of(program),
+            ranks,
+            machine,
+            {kind: len(cores) for kind, cores in slots.items()},
         )
+        order = self._order(work)
         violation = first_violation(families, dependences, order.keys, ranks)
         if violation is not None:
             d, producer, consumer = violation
             raise PassFailedException(
-                f"{self.name}: policy {self.policy} puts task {consumer} of "
+                f"{self.name}: {_described(self.policy)} puts task {consumer} of "
                 f"@{d.consumer.root_reference.data} before task {producer} of "
                 f"@{d.producer.root_reference.data}, which it waits for"
             )
@@ -180,11 +168,17 @@ class AssignQueuesPass(ModulePass):
                 found.detach()
                 made.body.block.add_op(found)
         made.body.block.add_ops(_event_ops(dependences, families, buffers_of(made)))
-        for core in TasksOp.CORES:
+        for core in CoreKind:
             made.body.block.add_op(_deal(core, families, order, slots[core], machine))
         program.parent_block().insert_op_before(made, program)  # pyright: ignore[reportOptionalMemberAccess]
         program.detach()
         program.erase()
+
+
+def _described(policy: Policy) -> str:
+    """How messages name a policy: with its package, where it is of another one."""
+    package = type(policy).__module__.partition(".")[0]
+    return f"policy {policy.name}" + (f" of {package}" if package != "hpmoe_ir" else "")
 
 
 def _check_sizes(families: Sequence[TasksOp], machine: Machine) -> None:
@@ -218,7 +212,7 @@ def _rotate_sources(family: TasksOp, dependences: Sequence[DependenceOp], ranks:
     if ranks % groups:
         refuse(
             family,
-            f"assign-queues: option rotate_sources: expected source groups of as many ranks each, "
+            "assign-queues: option 'rotate-sources': expected source groups of as many ranks each, "
             f"found {groups} groups of {ranks} ranks",
         )
     own = RANK if groups == ranks else RANK // (ranks // groups)
@@ -293,10 +287,10 @@ def _most_copies(family: TasksOp, buffers: dict[str, BufferOp]) -> int:
 
 
 def _deal(
-    core: str, families: Sequence[TasksOp], order: Order, slots: IntArray, machine: Machine
+    core: CoreKind, families: Sequence[TasksOp], order: Order, slots: IntArray, machine: Machine
 ) -> queue.OrderOp:
     """The queues of one kind of core: its tasks by their keys, dealt to the cores `slots`."""
-    own = [i for i, f in enumerate(families) if f.core.data == core]
+    own = [i for i, f in enumerate(families) if f.core_kind is core]
     cores = machine.cores(core)
     if not own:
         return queue.OrderOp(core, [], np.zeros(cores + 1, dtype=np.int64), np.zeros(0, np.int64))

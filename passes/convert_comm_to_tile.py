@@ -15,48 +15,35 @@ from xdsl.utils.hints import isa
 from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.comm import RouteOp
 from hpmoe_ir.dialects.moe import GroupedMatmulOp, route_type
-from hpmoe_ir.dialects.placement import AnyTensor, GroupedAttr, RouteType
+from hpmoe_ir.dialects.placement import AnyTensor, GroupedAttr
 from hpmoe_ir.dialects.tile import SPACES, BufferOp, ProgramOp
-from hpmoe_ir.integers import ceil_div
-from hpmoe_ir.kernels.matmul_tile import (
-    MatmulTile,
-    TileSizeError,
-    check_matmul_tile,
-    largest_matmul_tile,
-)
-from hpmoe_ir.machines.machine import Machine, MachineError, load_machine
+from hpmoe_ir.kernels.matmul_tile import TileSizeError
+from hpmoe_ir.machines.machine import Machine
+from hpmoe_ir.options.options import OptionError
 from hpmoe_ir.passes.analysis.level import require_level
-from hpmoe_ir.passes.tiling.context import Partition, Tiling, buffer_type_of
+from hpmoe_ir.passes.tiling.context import Tiling, buffer_type_of
 from hpmoe_ir.passes.tiling.layer_ops import tile_operation
-
-MAX_GROUPS = 8
-"""Source groups by default, where there are more ranks: finer parts cost more waiting than they
-save once a part is smaller than a matrix tile."""
-
-MIN_TOKENS = 16
-"""Tokens that a part should have at least, by default."""
+from hpmoe_ir.passes.tiling.options import TilingOptions
 
 
 @dataclass(frozen=True)
-class ConvertCommToTilePass(ModulePass):
+class ConvertCommToTilePass(TilingOptions, ModulePass):
     """Makes a `tile.program` of each function: buffers, and tasks with the regions they use.
 
-    An expert's rows are cut into `source_groups` groups of source ranks, each into `row_chunks`
-    chunks; matrix tasks take `task_cols` columns of one such part. Puts are cut by peer, expert
-    and `put_chunks`; work on tokens into `token_chunks`. 0 leaves a number to the pass: the largest
-    matrix tile that fits the machine's L0 with two buffers, up to 8 groups, one chunk, columns for
-    four tasks a matrix core, and parts of 16 tokens or more for all vector cores.
+    An expert's rows are cut into `source-groups` groups of source ranks, each into `row-chunks`
+    chunks; matrix tasks take `task-cols` columns of one such part. Puts are cut by peer, expert
+    and `put-chunks`; work on tokens into `token-chunks`.
 
-    With `last_experts=n`, the last n experts of a rank are cut finer than the others: their last
-    product and the puts after it have `return_cols` columns, as the sums over a token's copies,
+    With `last-experts=n`, the last n experts of a rank are cut finer than the others: their last
+    product and the puts after it have `return-cols` columns, as the sums over a token's copies,
     while the other experts' rows go back whole. Sums can so begin before the last product ends.
 
-    `put_rows` and `vector_rows` say how many rows a task has at most rather than how many parts
+    `put-rows` and `vector-rows` say how many rows a task has at most rather than how many parts
     there are: there are then as many parts as the most rows that can come need, and those beyond
-    the rows that do come are empty. With `matrix_shares=n`, n tasks share each product of an expert
+    the rows that do come are empty. With `matrix-shares=n`, n tasks share each product of an expert
     and group: task i does tiles i, i + n and so on of it, however many rows there are. With
-    `plain-products=true` matrix tasks run kernels that use L1 for double buffers alone, and L0C as
-    CANN's grouped matmul does (`plain_grouped_matmul`), as other systems' do.
+    `matmul_kernels=cann-like` matrix tasks run kernels that use L1 for double buffers alone, and
+    L0C as CANN's grouped matmul does (`cann_like_grouped_matmul`), as those of other systems do.
 
     Needs a module at the `comm` level whose activations are bf16 or f16. Promises that tasks of one
     family write different parts, and that families are in an order in which they may be run one
@@ -76,53 +63,11 @@ class ConvertCommToTilePass(ModulePass):
     """
 
     name = "convert-comm-to-tile"
-
-    machine: str = "ascend-a3"
-    """The machine description."""
-    source_groups: int = 0
-    """Groups of source ranks, at most the number of ranks."""
-    row_chunks: int = 1
-    """Chunks of the rows of an expert and group, cut at multiples of tile_m."""
-    put_chunks: int = 1
-    """Chunks of the rows from one rank to one expert."""
-    token_chunks: int = 0
-    """Parts of a rank's tokens."""
-    put_rows: int = 0
-    """Most rows of a put, instead of put_chunks."""
-    return_cols: int = 0
-    """Columns of a put on the way back and of a sum over a token's copies, a multiple of 16."""
-    last_experts: int = 0
-    """Last local experts that return_cols cuts on the way back, their last product too; 0: all
-    experts, but not their products."""
-    vector_rows: int = 0
-    """Most rows of a vector task on an expert's rows, instead of row_chunks."""
-    vector_chunks: int = 0
-    """Equal parts of the rows of an expert and group for vector tasks, instead of row_chunks."""
-    matrix_shares: int = 0
-    """Matrix tasks that share a product, instead of task_cols."""
-    task_cols: int = 0
-    """Columns of a matrix task, a multiple of 16."""
-    gradient_cols: int = 0
-    """Columns of a task of a weight gradient, a multiple of 16; 0: as task_cols says. Narrow tasks
-    of one expert read the same rows at a time, so that L2 holds what they read again."""
-    last_gradients: int = 0
-    """Last local experts that gradient_cols cuts; 0: all. The last tasks are then short, so that
-    cores end together, and the others are as fast as they can be."""
-    tile_m: int = 0
-    """Rows of a matrix tile."""
-    tile_n: int = 0
-    """Columns of a matrix tile."""
-    tile_k: int = 0
-    """Depth of a matrix tile."""
-    plain_products: bool = False
-    """Whether matrix tasks run kernels that use a core as CANN's grouped matmul does."""
+    leaves_level = "comm"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         require_level(op, "comm", self.name)
-        try:
-            machine = load_machine(self.machine)
-        except MachineError as e:
-            raise PassFailedException(f"{self.name}: option machine: {e}") from e
+        machine = self.load_machine()
         for function in list(op.ops):
             if not isinstance(function, FuncOp):
                 refuse(function, f"{self.name}: expected functions only, found {function.name}")
@@ -132,86 +77,6 @@ class ConvertCommToTilePass(ModulePass):
             block.insert_op_before(program, function)
             function.detach()
             function.erase()
-
-    def _partition(self, route: RouteType, machine: Machine) -> Partition:
-        largest = largest_matmul_tile(machine)
-        tile = MatmulTile(
-            self.tile_m or largest.m, self.tile_n or largest.n, self.tile_k or largest.k
-        )
-        try:
-            check_matmul_tile(tile, machine)
-        except TileSizeError as e:
-            raise PassFailedException(f"{self.name}: {e}") from e
-        ranks, tokens = route.ranks.data, route.tokens.data
-        for name, value, lowest, highest in (
-            ("source_groups", self.source_groups, 0, ranks),
-            ("row_chunks", self.row_chunks, 1, 1 << 20),
-            ("put_chunks", self.put_chunks, 1, 1 << 20),
-            ("token_chunks", self.token_chunks, 0, tokens),
-            ("put_rows", self.put_rows, 0, 1 << 20),
-            ("return_cols", self.return_cols, 0, 1 << 20),
-            ("last_experts", self.last_experts, 0, route.local_experts),
-            ("vector_rows", self.vector_rows, 0, 1 << 20),
-            ("vector_chunks", self.vector_chunks, 0, 1 << 20),
-            ("matrix_shares", self.matrix_shares, 0, 1 << 20),
-            ("task_cols", self.task_cols, 0, 1 << 20),
-            ("gradient_cols", self.gradient_cols, 0, 1 << 20),
-            ("last_gradients", self.last_gradients, 0, route.local_experts),
-        ):
-            if not lowest <= value <= highest:
-                raise PassFailedException(
-                    f"{self.name}: option {name}: expected {lowest} to {highest}, found {value}"
-                )
-        for name, value in (
-            ("task_cols", self.task_cols),
-            ("gradient_cols", self.gradient_cols),
-            ("return_cols", self.return_cols),
-        ):
-            if value % 16:
-                raise PassFailedException(
-                    f"{self.name}: option {name}: expected a multiple of 16, found {value}"
-                )
-        if self.last_experts and not self.return_cols:
-            raise PassFailedException(
-                f"{self.name}: option last_experts: expected return_cols with it, into which the "
-                "way back of these experts is cut"
-            )
-        if self.last_gradients and not self.gradient_cols:
-            raise PassFailedException(
-                f"{self.name}: option last_gradients: expected gradient_cols with it, into which "
-                "the weight gradients of these experts are cut"
-            )
-        if self.last_experts and self.matrix_shares:
-            raise PassFailedException(
-                f"{self.name}: options last_experts and matrix_shares: expected one of them"
-            )
-        for one, value, other, default in (
-            ("put_rows", self.put_rows, "put_chunks", self.put_chunks == 1),
-            ("vector_rows", self.vector_rows, "vector_chunks", self.vector_chunks == 0),
-            ("matrix_shares", self.matrix_shares, "task_cols", self.task_cols == 0),
-            ("matrix_shares", self.matrix_shares, "gradient_cols", self.gradient_cols == 0),
-        ):
-            if value and not default:
-                raise PassFailedException(
-                    f"{self.name}: options {one} and {other}: expected one of them"
-                )
-        return Partition(
-            source_groups=self.source_groups or min(ranks, MAX_GROUPS),
-            row_chunks=self.row_chunks,
-            put_chunks=self.put_chunks,
-            token_chunks=self.token_chunks or min(machine.aiv_cores, ceil_div(tokens, MIN_TOKENS)),
-            task_cols=self.task_cols,
-            gradient_cols=self.gradient_cols,
-            last_gradients=self.last_gradients,
-            put_rows=self.put_rows,
-            return_cols=self.return_cols,
-            last_experts=self.last_experts,
-            vector_rows=self.vector_rows,
-            vector_chunks=self.vector_chunks,
-            matrix_shares=self.matrix_shares,
-            matmul=tile,
-            plain_products=self.plain_products,
-        )
 
     def _convert(self, function: FuncOp, machine: Machine) -> ProgramOp:
         routes = [route_type(o.route) for o in function.body.walk() if isinstance(o, RouteOp)]
@@ -227,7 +92,11 @@ class ConvertCommToTilePass(ModulePass):
                 f"{self.name}: @{function.sym_name.data} has {len(routes)} routes, one "
                 "is supported",
             )
-        tiling = Tiling(machine, self._partition(routes[0], machine), routes[0].ranks.data)
+        try:
+            options = self.for_route(routes[0], machine)
+        except (OptionError, TileSizeError) as e:
+            raise PassFailedException(f"{self.name}: {e}") from e
+        tiling = Tiling(machine, options, routes[0].ranks.data)
         block = function.body.block
         for i, argument in enumerate(block.args):
             if not isa(argument.type, AnyTensor):
@@ -247,7 +116,8 @@ class ConvertCommToTilePass(ModulePass):
             if not tile_operation(found, tiling):
                 refuse(
                     found,
-                    f"{self.name}: {found.name} has no tiling; give it the trait HasTilingTrait",
+                    f"{self.name}: {found.name} has no tiling; give it the trait RowwiseTrait or "
+                    "HasTilingTrait",
                 )
         return ProgramOp(
             function.sym_name.data,

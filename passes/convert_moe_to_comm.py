@@ -165,6 +165,7 @@ class ConvertMoeToCommPass(ModulePass):
     """
 
     name = "convert-moe-to-comm"
+    leaves_level = "moe"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         require_level(op, "moe", self.name)

@@ -96,7 +96,7 @@ def _expand(program: ProgramOp, order: OrderOp, families: dict[str, TasksOp]) ->
             for slot in slots[first[number] : first[number + 1]].tolist()
         ]
         if tasks:
-            cores.append(CoreOp(order.core.data, number, tasks))
+            cores.append(CoreOp(order.core_kind, number, tasks))
     return cores
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
-from xdsl.utils.exceptions import PassFailedException
 
 from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.access import Access, format_access
@@ -21,6 +20,7 @@ from hpmoe_ir.dialects.tile import (
     buffers_of,
     families_of,
 )
+from hpmoe_ir.options.options import Options
 from hpmoe_ir.passes.analysis.dependence import (
     DependenceError,
     EventMap,
@@ -43,7 +43,15 @@ class FamilyAccess:
 
 
 @dataclass(frozen=True)
-class InsertDependenciesPass(ModulePass):
+class DependenceOptions(Options):
+    """How fine dependences are."""
+
+    granularity: Granularity = "part"
+    """`part`: as fine as the accesses are; `expert`: all tasks of an expert together."""
+
+
+@dataclass(frozen=True)
+class InsertDependenciesPass(DependenceOptions, ModulePass):
     """Adds a `tile.dependence` for each pair of families of which one must wait for the other.
 
     Families are taken in the order of the program. A family depends on an earlier one when both
@@ -74,15 +82,7 @@ class InsertDependenciesPass(ModulePass):
 
     name = "insert-dependencies"
 
-    granularity: Granularity = "part"
-    """`part`: as fine as the accesses are; `expert`: all tasks of an expert together."""
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if self.granularity not in ("expert", "part"):
-            raise PassFailedException(
-                f"{self.name}: option granularity: expected expert or part, "
-                f"found '{self.granularity}'"
-            )
         for program in programs_at(op, ProgramOp, self.name):
             for found in program.body.block.ops:
                 if isinstance(found, DependenceOp):

@@ -19,6 +19,7 @@ from hpmoe_ir.dialects.tile import (
     families_of,
 )
 from hpmoe_ir.integers import round_up
+from hpmoe_ir.options.options import Options
 from hpmoe_ir.passes.analysis.level import programs_at
 
 ALIGNMENT = 512
@@ -26,7 +27,15 @@ ALIGNMENT = 512
 
 
 @dataclass(frozen=True)
-class PlanMemoryPass(ModulePass):
+class MemoryOptions(Options):
+    """How buffers are placed."""
+
+    reuse: bool = True
+    """Whether workspace buffers whose uses are ordered may share memory."""
+
+
+@dataclass(frozen=True)
+class PlanMemoryPass(MemoryOptions, ModulePass):
     """Gives each workspace buffer and each window its byte offset.
 
     Windows lie one after the other: peers write them at times that this rank does not order.
@@ -55,9 +64,6 @@ class PlanMemoryPass(ModulePass):
     """
 
     name = "plan-memory"
-
-    reuse: bool = True
-    """Whether workspace buffers whose uses are ordered may share memory."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for program in programs_at(op, ProgramOp, self.name):

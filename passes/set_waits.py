@@ -18,16 +18,17 @@ class SetWaitsPass(ModulePass):
     """Sets how the tasks of a program wait, in ticks of the chip's system counter (20 ns each).
 
     A wait that has not ended after `budget` ticks gives up: the core says which event it waited
-    for in which task, and stops the kernel. Between two looks at a counter an AIC lets `poll_aic`
-    ticks pass, an AIV `poll_aiv`; the published system looks every 50 us and 150 us, which are
-    2500 and 7500 ticks. 0 takes what is there away.
+    for in which task, and stops the kernel. Between two looks at a counter an AIC lets `poll-aic`
+    ticks pass, an AIV `poll-aiv`; the published system looks every 50 us and 150 us, which are
+    2500 and 7500 ticks. 0 removes the
+    property.
 
     Needs a `queue.program`; one after another, options that are not given stay as they are.
 
     ```
     queue.program @layer ranks 2 machine "ascend-a3" counters at 512 {
     ```
-    becomes by `set-waits{budget=50000000 poll_aiv=7500}`
+    becomes by `set-waits{budget=50000000 poll-aiv=7500}`
     ```
     queue.program @layer ranks 2 machine "ascend-a3" counters at 512 budget 50000000 poll_aiv 7500 {
     ```

@@ -11,7 +11,8 @@ from xdsl.passes import ModulePass
 
 from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.queue import ProgramOp, orders_of
-from hpmoe_ir.dialects.tile import TasksOp, families_of
+from hpmoe_ir.dialects.tile import families_of
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.passes.analysis.level import programs_at
 from hpmoe_ir.passes.analysis.task_uses import uses_of
 from hpmoe_ir.passes.proof.coverage import check_written
@@ -58,6 +59,7 @@ class VerifyQueuesPass(ModulePass):
     """
 
     name = "verify-queues"
+    is_check = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for program in programs_at(op, ProgramOp, self.name):
@@ -67,7 +69,7 @@ class VerifyQueuesPass(ModulePass):
 def verify_queues(program: ProgramOp) -> None:
     """Refuses a verified queue program that can go wrong; raises RefusedError."""
     orders = orders_of(program)
-    for kind in TasksOp.CORES:
+    for kind in CoreKind:
         if kind not in orders:
             refuse(
                 program,

@@ -61,7 +61,7 @@ from hpmoe_ir.dialects.moe.routing import (
     RouteOp,
     WeightedSumOp,
 )
-from hpmoe_ir.dialects.moe.rowwise import AddOp, SwiGLUGradOp, SwiGLUOp
+from hpmoe_ir.dialects.moe.rowwise import ROWWISE_OPS, AddOp, SwiGLUGradOp, SwiGLUOp
 from hpmoe_ir.dialects.placement import (
     ExpertsAttr,
     GroupedAttr,
@@ -104,14 +104,12 @@ Moe = Dialect(
         DispatchOp,
         DispatchWeightedOp,
         GroupedMatmulOp,
-        SwiGLUOp,
-        SwiGLUGradOp,
         CombineOp,
         CollectOp,
         WeightedSumOp,
         SumCopiesOp,
         GateGradientOp,
-        AddOp,
+        *ROWWISE_OPS,
     ],
     [RouteType, TokensAttr, SentAttr, GroupedAttr, ExpertsAttr],
 )

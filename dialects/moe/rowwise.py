@@ -20,6 +20,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from hpmoe_ir.dialects.moe.checks import check_float, check_halves, check_type, tensor_type
 from hpmoe_ir.dialects.placement import ExpertsAttr, RowsAttr
+from hpmoe_ir.dialects.rowwise import RowwiseTrait
 
 
 @irdl_op_definition
@@ -39,7 +40,7 @@ class SwiGLUOp(IRDLOperation):
     activation = result_def(TensorType)
     """Rows of width I."""
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), RowwiseTrait("swiglu"))
 
     assembly_format = "$h attr-dict `:` type($h) `->` type($activation)"
 
@@ -77,7 +78,7 @@ class SwiGLUGradOp(IRDLOperation):
     dh = result_def(TensorType)
     """Rows of width 2 I."""
 
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), RowwiseTrait("swiglu_grad"))
 
     assembly_format = "$h `,` $da attr-dict `:` type($h) `,` type($da) `->` type($dh)"
 
@@ -122,3 +123,7 @@ class AddOp(IRDLOperation):
         if not isinstance(found.encoding, RowsAttr | ExpertsAttr):
             raise VerifyException(f"sum: expected rows or weights of experts, found {found}")
         check_float("sum", found)
+
+
+ROWWISE_OPS = (SwiGLUOp, SwiGLUGradOp, AddOp)
+"""The operations of this module, for the dialect."""

@@ -18,9 +18,10 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from hpmoe_ir.dialects.core_kind import parse_core_kind, verify_core_kind
 from hpmoe_ir.dialects.index import IntArray
-from hpmoe_ir.dialects.tile.tasks import TasksOp
 from hpmoe_ir.dialects.tile.types import dense_i32, int_array
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import MAX_AIV_PER_AIC, MAX_CORES
 
 POINT_BITS = 24
@@ -57,16 +58,21 @@ class OrderOp(IRDLOperation):
     """(family << 24) + point, core after core."""
 
     def __init__(
-        self, core: str, families: Sequence[str], first: IntArray, slots: IntArray
+        self, core: CoreKind, families: Sequence[str], first: IntArray, slots: IntArray
     ) -> None:
         super().__init__(
             properties={
-                "core": StringAttr(core),
+                "core": StringAttr(core.value),
                 "families": ArrayAttr(SymbolRefAttr(f) for f in families),
                 "first": dense_i32(first),
                 "slots": dense_i32(slots.astype(np.uint32).view(np.int32).astype(np.int64)),
             }
         )
+
+    @property
+    def core_kind(self) -> CoreKind:
+        """Kind of core that the queues are for."""
+        return CoreKind(self.core.data)
 
     @property
     def family_names(self) -> list[str]:
@@ -90,7 +96,7 @@ class OrderOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> OrderOp:
-        core = parser.parse_keyword_in(TasksOp.CORES, " as the kind of core")
+        core = parse_core_kind(parser)
         families: dict[str, int] = {}
 
         def point() -> int:
@@ -157,11 +163,7 @@ class OrderOp(IRDLOperation):
         printer.print_string("\n}")
 
     def verify_(self) -> None:
-        if self.core.data not in TasksOp.CORES:
-            raise VerifyException(
-                f"expected the kind of core to be {' or '.join(TasksOp.CORES)}, found "
-                f"{self.core.data}"
-            )
+        verify_core_kind(self.core)
         first, slots = self.first_slots, self.slot_values
         if first.size < 2 or first[0] != 0 or (np.diff(first) < 0).any() or first[-1] != slots.size:
             raise VerifyException(

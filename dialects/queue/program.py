@@ -25,6 +25,7 @@ from hpmoe_ir.dialects.queue.order import OrderOp
 from hpmoe_ir.dialects.queue.verify import verify_queues_cover
 from hpmoe_ir.dialects.tile import buffers_of, families_of
 from hpmoe_ir.dialects.tile.verify import verify_program
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import MachineError, load_machine
 
 WAIT_OPTIONS = ("budget", "poll_aic", "poll_aiv")
@@ -141,6 +142,6 @@ def events_of(program: Operation) -> dict[str, EventOp]:
     return {op.sym_name.data: op for op in program.regions[0].block.ops if isinstance(op, EventOp)}
 
 
-def orders_of(program: Operation) -> dict[str, OrderOp]:
+def orders_of(program: Operation) -> dict[CoreKind, OrderOp]:
     """The orders of a program by kind of core."""
-    return {op.core.data: op for op in program.regions[0].block.ops if isinstance(op, OrderOp)}
+    return {op.core_kind: op for op in program.regions[0].block.ops if isinstance(op, OrderOp)}

@@ -42,9 +42,11 @@ from xdsl.traits import NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from hpmoe_ir.dialects import access
+from hpmoe_ir.dialects.core_kind import parse_core_kind, verify_core_kind
 from hpmoe_ir.dialects.index import format_index, parse_index
 from hpmoe_ir.dialects.tile.credit import parse_credit
 from hpmoe_ir.dialects.tile.types import AccessAttr
+from hpmoe_ir.machines.core_kind import CoreKind
 
 
 @dataclass(frozen=True)
@@ -125,15 +127,20 @@ class CoreOp(IRDLOperation):
 
     traits = traits_def(NoTerminator())
 
-    def __init__(self, core: str, number: int, tasks: Sequence[Operation] = ()) -> None:
+    def __init__(self, core: CoreKind, number: int, tasks: Sequence[Operation] = ()) -> None:
         super().__init__(
-            properties={"core": StringAttr(core), "number": IntegerAttr(number, i64)},
+            properties={"core": StringAttr(core.value), "number": IntegerAttr(number, i64)},
             regions=[Region(Block(tasks))],
         )
 
+    @property
+    def core_kind(self) -> CoreKind:
+        """Kind of core that runs the tasks."""
+        return CoreKind(self.core.data)
+
     @classmethod
     def parse(cls, parser: Parser) -> CoreOp:
-        core = parser.parse_keyword_in(("aic", "aiv"), " as the kind of core")
+        core = parse_core_kind(parser)
         op = cls(core, parser.parse_integer())
         body = parser.parse_region()
         if body.blocks:
@@ -146,6 +153,7 @@ class CoreOp(IRDLOperation):
         printer.print_region(self.body)
 
     def verify_(self) -> None:
+        verify_core_kind(self.core)
         for op in self.body.block.ops:
             if not isinstance(op, TaskOp):
                 raise VerifyException(f"a core runs queue.task ops, found {op.name}")

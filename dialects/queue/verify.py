@@ -24,7 +24,7 @@ def verify_queues_cover(
         return
     seen: set[str] = set()
     for order in orders:
-        core = order.core.data
+        core = order.core_kind
         if core in seen:
             raise VerifyException(f"two orders for the {core} cores")
         seen.add(core)
@@ -34,7 +34,7 @@ def verify_queues_cover(
                 f"has {order.core_count}"
             )
     for order in orders:
-        core = order.core.data
+        core = order.core_kind
         slots = order.slot_values
         for number, name in enumerate(order.family_names):
             family = families.get(name)
@@ -42,9 +42,9 @@ def verify_queues_cover(
                 raise VerifyException(
                     f"the order of the {core} cores names @{name}: no such family"
                 )
-            if family.core.data != core:
+            if family.core_kind is not core:
                 raise VerifyException(
-                    f"@{name} runs on {family.core.data}, found in the order of the {core} cores"
+                    f"@{name} runs on {family.core_kind}, found in the order of the {core} cores"
                 )
             points = slots[slots >> POINT_BITS == number] & POINT_MASK
             if points.size and points.max() >= family.task_count:

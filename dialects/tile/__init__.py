@@ -41,7 +41,7 @@ from hpmoe_ir.dialects.tile.buffer import (
 )
 from hpmoe_ir.dialects.tile.dependence import DependenceOp
 from hpmoe_ir.dialects.tile.tasks import TasksOp
-from hpmoe_ir.dialects.tile.types import AccessAttr, BufferType, CostAttr, IndexAttr
+from hpmoe_ir.dialects.tile.types import AccessAttr, BufferType, IndexAttr
 from hpmoe_ir.dialects.tile.verify import verify_program
 
 __all__ = [
@@ -127,5 +127,5 @@ def families_of(program: Operation) -> dict[str, TasksOp]:
 Tile = Dialect(
     "tile",
     [ProgramOp, BufferOp, TasksOp, DependenceOp],
-    [BufferType, AccessAttr, IndexAttr, CostAttr],
+    [BufferType, AccessAttr, IndexAttr],
 )

@@ -24,6 +24,7 @@ from hpmoe_ir.dialects.index import IntArray, dims_used, evaluate_index, format_
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile.buffer import BufferOp
 from hpmoe_ir.dialects.tile.tasks import TasksOp
+from hpmoe_ir.machines.core_kind import CoreKind
 
 MOST_CREDITED_EVENTS = 4096
 """Most events of a family on one rank, as the device has a data block of local memory for each."""
@@ -146,7 +147,7 @@ def verify_credit(
     if not gives_credit(by, route):
         raise VerifyException(
             f"{where}: expected one task on aiv that writes @{route}, found {by.task_count} on "
-            f"{by.core.data} that {'writes' if writes(by, route) else 'does not write'} it"
+            f"{by.core_kind} that {'writes' if writes(by, route) else 'does not write'} it"
         )
 
 
@@ -164,7 +165,7 @@ def writes(family: TasksOp, buffer: str) -> bool:
 
 def gives_credit(family: TasksOp, route: str) -> bool:
     """Whether a family can count the puts without rows of a route: a single task that builds it."""
-    return family.core.data == "aiv" and family.task_count == 1 and writes(family, route)
+    return family.core_kind is CoreKind.AIV and family.task_count == 1 and writes(family, route)
 
 
 def parse_credit(parser: AttrParser) -> FlatSymbolRefAttr | None:

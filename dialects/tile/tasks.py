@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -26,10 +25,12 @@ from xdsl.traits import SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
 from hpmoe_ir.dialects.access import Access, format_access, parse_access
+from hpmoe_ir.dialects.core_kind import parse_core_kind
 from hpmoe_ir.dialects.index import IntArray, dims_used, format_index, parse_index
-from hpmoe_ir.dialects.tile.types import AccessAttr, CostAttr, IndexAttr
+from hpmoe_ir.dialects.tile.types import AccessAttr, IndexAttr
 from hpmoe_ir.kernels.kernel import Kernel, KernelError
 from hpmoe_ir.kernels.registry import find_kernel
+from hpmoe_ir.machines.core_kind import CoreKind
 
 MOST_TASKS = 1 << 24
 """A slot of a queue has 24 bits for the number of a task in its family."""
@@ -71,18 +72,14 @@ class TasksOp(IRDLOperation):
     writes = prop_def(ArrayAttr[AccessAttr])
     scalars = prop_def(ArrayAttr[IndexAttr])
     """Further unsigned arguments of the kernel."""
-    cost = opt_prop_def(CostAttr)
-    """What a task costs, by `annotate-costs`."""
 
     traits = traits_def(SymbolOpInterface())
-
-    CORES: ClassVar = ("aic", "aiv")
 
     def __init__(
         self,
         name: str,
         grid: Sequence[tuple[str, int]],
-        core: str,
+        core: CoreKind,
         kernel: str,
         reads: Sequence[Access],
         writes: Sequence[Access],
@@ -95,7 +92,7 @@ class TasksOp(IRDLOperation):
                 "sym_name": StringAttr(name),
                 "dims": ArrayAttr(StringAttr(n) for n, _ in grid),
                 "grid": DenseArrayBase.from_list(i64, [n for _, n in grid]),
-                "core": StringAttr(core),
+                "core": StringAttr(core.value),
                 "kernel": StringAttr(kernel),
                 "options": DictionaryAttr(
                     {k: IntegerAttr(v, i64) for k, v in (options or {}).items()}
@@ -106,6 +103,11 @@ class TasksOp(IRDLOperation):
                 "scalars": ArrayAttr(IndexAttr(s) for s in scalars),
             }
         )
+
+    @property
+    def core_kind(self) -> CoreKind:
+        """Kind of core that runs the tasks."""
+        return CoreKind(self.core.data)
 
     @property
     def dim_names(self) -> tuple[str, ...]:
@@ -164,7 +166,7 @@ class TasksOp(IRDLOperation):
                 f"expected as many extents as coordinates, found {len(grid)} and {len(dims)}"
             )
         parser.parse_keyword("on")
-        core = parser.parse_keyword_in(cls.CORES, " as the kind of core")
+        core = parse_core_kind(parser)
         parser.parse_keyword("kernel")
         kernel = parser.parse_str_literal()
         options = parser.parse_optional_dictionary_attr_dict()
@@ -184,13 +186,9 @@ class TasksOp(IRDLOperation):
             scalars = parser.parse_comma_separated_list(
                 parser.Delimiter.PAREN, lambda: parse_index(parser, dims)
             )
-        cost = None
-        if parser.parse_optional_keyword("cost"):
-            cost = CostAttr(CostAttr.parse_parameter(parser))
         grid_dims = list(zip(dims, grid, strict=True))
         op = cls(name, grid_dims, core, kernel, reads, writes, None, route, scalars)
         op.options = DictionaryAttr(options)
-        op.cost = cost
         return op
 
     def print(self, printer: Printer) -> None:
@@ -220,9 +218,6 @@ class TasksOp(IRDLOperation):
                 printer.print_string("\n")
                 text = ", ".join(format_index(s.data, names) for s in self.scalars)
                 printer.print_string(f"scalars ({text})")
-            if self.cost is not None:
-                printer.print_string("\ncost ")
-                self.cost.print_parameter(printer)
 
     def verify_(self) -> None:
         if len(self.dims) != len(self.extents):

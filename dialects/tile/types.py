@@ -25,7 +25,6 @@ from xdsl.utils.exceptions import VerifyException
 
 from hpmoe_ir.dialects.access import Access, RowKind, format_access, parse_access
 from hpmoe_ir.dialects.index import IntArray, default_names, format_index, parse_index
-from hpmoe_ir.kernels.kernel import Cost
 
 # Attributes print coordinates as d0, d1, ...: more of them than any grid has.
 NAMES = default_names(32)
@@ -140,42 +139,6 @@ class IndexAttr(Data[AffineExpr]):
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             printer.print_string(format_index(self.data, NAMES))
-
-
-COST_FIELDS = (
-    ("macs", "macs"),
-    ("vector_elements", "vector elements"),
-    ("bytes_moved", "bytes"),
-)
-"""Fields of a cost with their units in text."""
-
-
-@irdl_attr_definition
-class CostAttr(Data[Cost]):
-    """What a task costs for each row, or in all where it has no dynamic rows.
-
-    ```
-    #tile.cost<4096 macs, 0 vector elements, 768 bytes>
-    ```
-    """
-
-    name = "tile.cost"
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> Cost:
-        with parser.in_angle_brackets():
-            numbers: dict[str, int] = {}
-            for i, (field, unit) in enumerate(COST_FIELDS):
-                if i:
-                    parser.parse_punctuation(",")
-                numbers[field] = parser.parse_integer(allow_boolean=False, allow_negative=False)
-                for word in unit.split():
-                    parser.parse_keyword(word)
-        return Cost(**numbers)
-
-    def print_parameter(self, printer: Printer) -> None:
-        parts = (f"{getattr(self.data, field)} {unit}" for field, unit in COST_FIELDS)
-        printer.print_string(f"<{', '.join(parts)}>")
 
 
 def dense_i32(values: IntArray) -> DenseArrayBase[I32]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from io import StringIO
@@ -23,15 +23,14 @@ from xdsl.utils.exceptions import DiagnosticException
 from hpmoe_ir.diagnostics import InputError, RefusedError, location_of, one_line, verify_module
 from hpmoe_ir.dialects.queue import ProgramOp
 from hpmoe_ir.driver.source import read_module
+from hpmoe_ir.driver.specs import pipeline_text
 from hpmoe_ir.lowering.plan.program import ProgramPlan, plan_program
 from hpmoe_ir.lowering.program import LoweredProgram, lowered_program
 from hpmoe_ir.lowering.targets import CodeTarget, KernelCode, code_target
 from hpmoe_ir.output import write_files
 from hpmoe_ir.passes.analysis.level import LEVELS, level_of
-from hpmoe_ir.passes.convert_comm_to_tile import ConvertCommToTilePass
-from hpmoe_ir.passes.convert_moe_to_comm import ConvertMoeToCommPass
+from hpmoe_ir.passes.analysis.pass_kinds import expanded, level_left
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.passes.lower_moe import LowerMoePass
 
 GRAPH_FILE = "graph.mlir"
 MANIFEST_FILE = "manifest.json"
@@ -125,14 +124,12 @@ def compile_module(
     current = module.clone()
     seconds: dict[str, float] = {}
     passes = [lowering] if isinstance(lowering, ModulePass) else list(lowering)
-    pipeline = ",".join(str(p.pipeline_pass_spec()) for p in passes)
+    pipeline = pipeline_text([backward, *passes] if backward is not None else passes)
     if backward is not None:
-        pipeline = f"{backward.pipeline_pass_spec()},{pipeline}"
         _apply(ctx, backward, current, seconds, progress)
     modules = {"moe": current.clone()}
-    for module_pass in _single_passes(passes):
-        leaves = isinstance(module_pass, ConvertMoeToCommPass | ConvertCommToTilePass)
-        if leaves and down_to in modules and down_to in ("moe", "comm"):
+    for module_pass in expanded(passes):
+        if down_to in modules and _goes_below(down_to, module_pass):
             return Compiled(graph, modules, {}, pipeline, seconds)
         _apply(ctx, module_pass, current, seconds, progress)
         level = level_of(current)
@@ -158,13 +155,10 @@ def compile_module(
     return Compiled(graph, modules, kernels, pipeline, seconds)
 
 
-def _single_passes(passes: Sequence[ModulePass]) -> Iterator[ModulePass]:
-    """The passes, `lower-moe` as those that it consists of."""
-    for module_pass in passes:
-        if isinstance(module_pass, LowerMoePass):
-            yield from module_pass.passes()
-        else:
-            yield module_pass
+def _goes_below(level: str, module_pass: ModulePass) -> bool:
+    """Whether a module is below `moe` or `comm` after a pass."""
+    left = level_left(module_pass)
+    return level in ("moe", "comm") and left in LEVELS[LEVELS.index(level) :]
 
 
 def _apply(

@@ -79,12 +79,6 @@ class Args:
         """Returns operand `i`, a boolean."""
         return bool(self.number(i, default))
 
-    def refuse_others(self, first: int) -> None:
-        """Raises UnsupportedOpError if an optional operand from `first` on is given."""
-        for i, operand in enumerate(self.operands[first:], first):
-            if operand is not None and operand is not False:
-                raise UnsupportedOpError(f"operand {i}: expected none, found {kind_of(operand)}")
-
 
 def kind_of(operand: Operand) -> str:
     """Returns a description of an operand for messages."""

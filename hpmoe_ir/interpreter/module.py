@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from inspect import isclass
 
 from xdsl.dialects.builtin import ModuleOp
@@ -14,9 +15,11 @@ from xdsl.utils.hints import isa
 
 from hpmoe_ir.diagnostics import InputError, one_line
 from hpmoe_ir.dialects.placement import AnyTensor
+from hpmoe_ir.dialects.rowwise import RowwiseTrait
 from hpmoe_ir.extensions import INSTALLED, INTERPRETERS, described, extensions, load
 from hpmoe_ir.interpreter.comm import CommFunctions
 from hpmoe_ir.interpreter.moe import MoeFunctions
+from hpmoe_ir.interpreter.rowwise import rowwise_functions
 from hpmoe_ir.interpreter.values import Array, PerRank, check_argument
 
 
@@ -58,6 +61,7 @@ def run_module(
     for functions in (FuncFunctions(), MoeFunctions(), CommFunctions(ranks)):
         interpreter.register_implementations(functions)
     _register_extensions(interpreter)
+    _register_rowwise(interpreter, op)
     return list(interpreter.call_op(op, tuple(values)))
 
 
@@ -77,6 +81,15 @@ def _register_extensions(interpreter: Interpreter) -> None:
                 f"{described(point)}: can't register it: {type(e).__name__}: {one_line(str(e))}",
                 INSTALLED,
             ) from e
+
+
+def _register_rowwise(interpreter: Interpreter, function: FuncOp) -> None:
+    """Lets operations that work row by row run, unless their package says how."""
+    rowwise = {type(op): op for op in function.walk() if op.has_trait(RowwiseTrait)}
+    for op_type in rowwise:
+        # Refused where there are functions for the operation already: they are preferred.
+        with suppress(ValueError):
+            interpreter.register_implementations(rowwise_functions(op_type))
 
 
 def _find(module: ModuleOp, name: str | None) -> FuncOp:

@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hpmoe_ir.integers import ceil_div
+from hpmoe_ir.kernels.device import BUFFERS, ELEMENT_BYTES, FLOAT_BYTES, FRACTAL
 from hpmoe_ir.machines.machine import Machine
-
-CUBE = 16
-"""Rows, columns and depth of the matrix unit's block."""
-
-CUBE_MACS = CUBE**3
-"""Multiply-accumulates of 16-bit operands that a matrix core does in a cycle."""
-
-ELEMENT_BYTES = 2
-ACCUMULATOR_BYTES = 4
-BUFFERS = 2
-"""L0A and L0B hold two tiles each, so that one is loaded while the other is multiplied."""
 
 
 class TileSizeError(ValueError):
@@ -32,11 +21,6 @@ class MatmulTile:
     k: int
 
 
-def even_part(count: int, most: int) -> int:
-    """The size of parts of `count` things: as few parts as `most` things a part allow, and even."""
-    return ceil_div(count, ceil_div(count, most))
-
-
 def largest_matmul_tile(machine: Machine) -> MatmulTile:
     """The tile with most products for its loads that fits L0A, L0B (two buffers each) and L0C.
 
@@ -44,16 +28,16 @@ def largest_matmul_tile(machine: Machine) -> MatmulTile:
     a product (largest m * n / (m + n)), with n >= m since rows of an expert can be few. Then the
     deepest k, a power of two so that depths of models divide evenly.
     """
-    accumulators = machine.l0c_bytes // ACCUMULATOR_BYTES
+    accumulators = machine.l0c_bytes // FLOAT_BYTES
     a = machine.l0a_bytes // (BUFFERS * ELEMENT_BYTES)
     b = machine.l0b_bytes // (BUFFERS * ELEMENT_BYTES)
     best: tuple[float, ...] = (0.0,)
-    tile = MatmulTile(CUBE, CUBE, CUBE)
-    m = CUBE
+    tile = MatmulTile(FRACTAL, FRACTAL, FRACTAL)
+    m = FRACTAL
     while m * m <= accumulators:
         n = m
         while m * n <= accumulators:
-            k = CUBE
+            k = FRACTAL
             while 2 * k * m <= a and 2 * k * n <= b:
                 k *= 2
             if k * m <= a and k * n <= b:
@@ -68,15 +52,15 @@ def largest_matmul_tile(machine: Machine) -> MatmulTile:
 def check_matmul_tile(tile: MatmulTile, machine: Machine) -> None:
     """Raises TileSizeError naming the memory that the tile does not fit."""
     for name, size in (("m", tile.m), ("n", tile.n), ("k", tile.k)):
-        if size <= 0 or size % CUBE:
+        if size <= 0 or size % FRACTAL:
             raise TileSizeError(
-                f"option tile_{name}: expected a positive multiple of {CUBE}, found {size}"
+                f"option 'tile-{name}': expected a positive multiple of {FRACTAL}, found {size}"
             )
     text = f"tile {tile.m}x{tile.n}x{tile.k}"
     for memory, needed, available in (
         ("L0A", BUFFERS * ELEMENT_BYTES * tile.m * tile.k, machine.l0a_bytes),
         ("L0B", BUFFERS * ELEMENT_BYTES * tile.k * tile.n, machine.l0b_bytes),
-        ("L0C", ACCUMULATOR_BYTES * tile.m * tile.n, machine.l0c_bytes),
+        ("L0C", FLOAT_BYTES * tile.m * tile.n, machine.l0c_bytes),
         ("L1", BUFFERS * ELEMENT_BYTES * (tile.m + tile.n) * tile.k, machine.l1_usable),
     ):
         if needed > available:

@@ -3,40 +3,33 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 
 from hpmoe_ir.extensions import KERNELS, extensions
-from hpmoe_ir.kernels.backward import BACKWARD_KERNELS
-from hpmoe_ir.kernels.cann_like import plain_kernel
-from hpmoe_ir.kernels.forward import FORWARD_KERNELS
-from hpmoe_ir.kernels.kernel import Kernel, KernelError
-from hpmoe_ir.kernels.shared import share_kernel
+from hpmoe_ir.kernels.elementwise import ELEMENTWISE_KERNELS
+from hpmoe_ir.kernels.kernel import Kernel, KernelError, Variant
+from hpmoe_ir.kernels.matmul import MATMUL_KERNELS
+from hpmoe_ir.kernels.routing import ROUTING_KERNELS
+from hpmoe_ir.kernels.rows import ROW_KERNELS
 
+_BUILT_IN = (*ROUTING_KERNELS, *ROW_KERNELS, *MATMUL_KERNELS, *ELEMENTWISE_KERNELS)
 
-def _built_in() -> Iterator[Kernel]:
-    """The built-in kernels, each matrix kernel followed by its variants."""
-    for kernel in (*FORWARD_KERNELS, *BACKWARD_KERNELS):
-        yield kernel
-        if kernel.core == "aic":
-            shared = share_kernel(kernel)
-            yield from (shared, plain_kernel(kernel), plain_kernel(shared))
-
-
-_registry: dict[str, Kernel] = {kernel.name: kernel for kernel in _built_in()}
+_registry: dict[str, Kernel] = {kernel.name: kernel for kernel in _BUILT_IN}
 
 
 def register_kernel(kernel: Kernel) -> Kernel:
     """Adds a kernel to the library; raises KernelError where the name is taken by another."""
     known = _registry.get(kernel.name)
     if known is not None and known != kernel:
-        raise KernelError(f"kernel '{kernel.name}' is registered already, by {known.header}")
+        raise KernelError(
+            f"kernel '{kernel.name}' is registered already, by {known.ascendc.header}"
+        )
     _registry[kernel.name] = kernel
     return kernel
 
 
 def find_kernel(name: str) -> Kernel:
-    """The kernel `name`, the project's, registered in this process, or of an installed package.
+    """Finds a kernel by name: built in, registered in this process, or of an installed package.
 
     Raises KernelError with the nearest name where there is none.
     """
@@ -49,6 +42,17 @@ def find_kernel(name: str) -> Kernel:
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise KernelError(f"unknown kernel '{name}', registered: {', '.join(known)}{hint}")
     return _registry[name]
+
+
+def find_variant(base: str, variant: Variant) -> Kernel:
+    """Finds the built-in or registered variant of the kernel `base`, or that kernel itself.
+
+    Raises KernelError where there is none.
+    """
+    for kernel in _registry.values():
+        if kernel.base == base and kernel.variant == variant:
+            return kernel
+    raise KernelError(f"kernel '{find_kernel(base).name}' has no variant {variant}")
 
 
 def _load(point: EntryPoint) -> Kernel:

@@ -9,9 +9,13 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, cast
 
+from hpmoe_ir.diagnostics import InputError
+from hpmoe_ir.extensions import MACHINES, described, extensions
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.rates import RANGES, RATE_NAMES, RATE_UNITS, WHOLE_UNITS, Rates
 
 MACHINE_DIR = Path(__file__).parent
@@ -82,6 +86,8 @@ class Machine:
     """All numbers of the description by section and key, such as "latency.poll"."""
     digest: str = field(compare=False, repr=False)
     """SHA-256 of the description, its base included."""
+    reference: str = field(compare=False)
+    """Name or file that the machine was loaded by: the value of the option `machine` of passes."""
 
     @property
     def aiv_cores(self) -> int:
@@ -98,9 +104,9 @@ class Machine:
         """Bytes of UB that a tile kernel may use."""
         return self.ub_bytes - self.ub_reserved
 
-    def cores(self, kind: str) -> int:
-        """Returns the number of cores of `kind`, "aic" or "aiv"."""
-        return {"aic": self.aic_cores, "aiv": self.aiv_cores}[kind]
+    def cores(self, kind: CoreKind) -> int:
+        """Returns the number of cores of `kind`."""
+        return {CoreKind.AIC: self.aic_cores, CoreKind.AIV: self.aiv_cores}[kind]
 
     def with_rate(self, name: str, value: float) -> Machine:
         """Returns this machine with one rate changed, such as "shared_bandwidth.link_out".
@@ -145,15 +151,44 @@ def machine_names() -> list[str]:
 def load_machine(name: str) -> Machine:
     """Reads the description `name`, or the file `name` where it ends in `.toml`.
 
-    A description may name one of the package's as its `base` and inherits the numbers that it does
-    not give. Raises MachineError for an unknown name, a missing or unknown number, a wrong type or
-    unit, a value outside its own range, a rate outside `RANGES`.
+    Names are those of this package's descriptions, then those of other packages' entry points in
+    the group `hpmoe_ir.machines`. A description may name one of this package's as its `base` and
+    inherits the numbers that it does not give. Raises MachineError for an unknown name, a missing
+    or unknown number, a wrong type or unit, a value outside its own range, a rate outside `RANGES`.
     """
     path = Path(name) if name.endswith(".toml") else MACHINE_DIR / f"{name}.toml"
-    if not os.path.isfile(path):
-        near = difflib.get_close_matches(name, machine_names(), n=1)
-        hint = f"; did you mean '{near[0]}'?" if near else ""
-        raise MachineError(f"unknown machine '{name}'; known: {', '.join(machine_names())}{hint}")
+    if os.path.isfile(path):
+        return _read(path, name)
+    try:
+        others = extensions(MACHINES)
+    except InputError as e:
+        raise MachineError(e.message) from e
+    if name in others:
+        point = others[name]
+        try:
+            return _read(_described_by(point), name)
+        except MachineError as e:
+            raise MachineError(f"{described(point)}: {e}") from e
+    known = sorted({*machine_names(), *others})
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean '{near[0]}'?" if near else ""
+    raise MachineError(f"unknown machine '{name}'; known: {', '.join(known)}{hint}")
+
+
+def _described_by(point: EntryPoint) -> Path:
+    """Returns the path of the description that an entry point refers to."""
+    try:
+        description = point.load()
+    except Exception as e:  # the code of another package: it may raise anything
+        raise MachineError(f"can't load it: {type(e).__name__}: {e}") from e
+    if not isinstance(description, Path):
+        kind = type(description).__name__
+        raise MachineError(f"expected the Path of a description, found {kind}")
+    return description
+
+
+def _read(path: Path, reference: str) -> Machine:
+    """Reads the machine description at `path`; `reference` is its name for passes."""
     try:
         content = path.read_bytes()
         data = tomllib.loads(content.decode())
@@ -187,6 +222,7 @@ def load_machine(name: str) -> Machine:
         rates=Rates(**{RATE_NAMES[key]: numbers[key].value for key in RATE_NAMES}),
         numbers=numbers,
         digest=hashlib.sha256(content).hexdigest(),
+        reference=reference,
         **sizes,
     )
 

@@ -22,6 +22,7 @@ from hpmoe_ir.dialects.tile import (
     element_bytes,
 )
 from hpmoe_ir.lowering.program import LoweredProgram
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.output import write_file
 from hpmoe_ir.runtime.cpu_build import KernelEntry, build, cache_dir
 from hpmoe_ir.runtime.cpu_model import Counters, EventCounter, MemoryModel, RankLaunch, execute
@@ -65,8 +66,8 @@ def build_program(
     """
     directory = cache_dir() / "sources"
     path = directory / f"{program.name}-{hashlib.sha256(source.encode()).hexdigest()[:16]}.cpp"
-    kernels = (family.find_kernel() for family in program.families.values())
-    extra = {kernel.include for kernel in kernels if kernel.include is not None}
+    functions = (family.find_kernel().ascendc for family in program.families.values())
+    extra = {function.include for function in functions if function.include is not None}
     include = [DEVICE_INCLUDE, *sorted(extra)]
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -112,7 +113,7 @@ def run_program(
             kernel_entry(program),
             runs,
             {"table": table, "workspace": program.workspace_bytes, "windows": image},
-            blocks=program.orders["aic"].core_count,
+            blocks=program.orders[CoreKind.AIC].core_count,
             machine=program.machine,
             seed=seed,
             late=late,

@@ -2,8 +2,6 @@
 
 `Oracle` computes a layer with MindSpore on the CPU in a process of its own: float32 throughout, on
 the inputs as rounded to the layer's element type, all experts and the tokens of all ranks at once.
-`numpy_layer` is the same formula in float64, as a second opinion and for sizes where MindSpore
-would be slow.
 """
 
 from __future__ import annotations
@@ -14,11 +12,11 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from hpmoe_ir.dtypes import Float32Array, Float64Array
+from hpmoe_ir.dtypes import Float32Array
 from hpmoe_ir.frontends.mindspore_process import (
     MINDSPORE_MISSING,
     mindspore_environment,
@@ -26,6 +24,8 @@ from hpmoe_ir.frontends.mindspore_process import (
 )
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.values import LayerValues, all_tokens
+
+DoubleArray: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 SERVER = Path(__file__).with_name("oracle_server.py")
 
@@ -193,24 +193,6 @@ def expert_rows(config: LayerConfig, ids: np.ndarray[Any, Any]) -> list[np.ndarr
     return np.split(order, ends[:-1])
 
 
-def silu(g: Float64Array) -> Float64Array:
+def silu(g: DoubleArray) -> DoubleArray:
     """g / (1 + exp(-g)), without overflow."""
     return g * 0.5 * (1.0 + np.tanh(0.5 * g))
-
-
-def numpy_layer(values: LayerValues) -> list[Float64Array]:
-    """Outputs of each rank in float64 [t_r, H], by the same formula as the oracle."""
-    config = values.config
-    x = all_tokens(values.x, config.dtype).astype(np.float64)
-    ids = np.concatenate([rank.ids for rank in values.routing])
-    gates = np.concatenate([rank.gates for rank in values.routing]).astype(np.float64)
-    w13 = all_tokens(values.w13, config.dtype)
-    w2 = all_tokens(values.w2, config.dtype)
-    copies = np.zeros((ids.size, config.hidden))
-    for expert, pairs in enumerate(expert_rows(config, ids)):
-        if pairs.size:
-            h = x[pairs // config.top_k] @ w13[expert].astype(np.float64)
-            a = silu(h[:, : config.width]) * h[:, config.width :]
-            copies[pairs] = a @ w2[expert].astype(np.float64)
-    out = (copies.reshape(*ids.shape, config.hidden) * gates[:, :, None]).sum(axis=1)
-    return np.split(out, np.cumsum(values.tokens)[:-1])

@@ -1,9 +1,9 @@
 """Schedule `auto`: of a few pipelines the one that is fastest on the timing model.
 
-Nothing here decides how tasks are cut or ordered: each candidate is text that `hpmoe-opt -p` takes,
-and what is chosen is one of them. Each is compiled and timed as any pipeline is (docs/timing.md):
-for a balanced routing, which looks the same from each rank, on one rank that stands for all, for
-another on all ranks.
+Nothing here decides how tasks are cut or ordered: each candidate is a pipeline whose text
+`hpmoe-opt -p` takes, and what is chosen is one of them. Each is compiled and timed as any pipeline
+is (docs/timing.md): for a balanced routing, which looks the same from each rank, on one rank that
+stands for all, for another on all ranks.
 """
 
 from __future__ import annotations
@@ -12,40 +12,45 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
 
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.driver.compiler import Compiled, CompiledKernel, PassError, Progress, compile_module
-from hpmoe_ir.driver.specs import find, parse_many
-from hpmoe_ir.extensions import extension_universe
+from hpmoe_ir.driver.specs import pipeline_text
 from hpmoe_ir.frontends.graph_layer import graph_layer
 from hpmoe_ir.integers import ceil_div, round_up
-from hpmoe_ir.kernels.matmul_tile import CUBE, CUBE_MACS, ELEMENT_BYTES, largest_matmul_tile
+from hpmoe_ir.kernels.device import CUBE_MACS, ELEMENT_BYTES, FRACTAL
+from hpmoe_ir.kernels.matmul_tile import largest_matmul_tile
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import IdArray, RoutingError, generate_routing, parse_routing
 from hpmoe_ir.machines.machine import Machine
-from hpmoe_ir.passes.convert_comm_to_tile import MIN_TOKENS
+from hpmoe_ir.passes.analysis.pass_kinds import expanded, is_check
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.passes.verify_queues import VerifyQueuesPass
+from hpmoe_ir.passes.pipeline import LowerMoePass
+from hpmoe_ir.passes.policies.overlap import Overlap
+from hpmoe_ir.passes.tiling.options import MIN_TOKENS
 from hpmoe_ir.run.execution import ExecutionError, build_program
 from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
 from hpmoe_ir.runtime.device_fault import DeviceFault
-from hpmoe_ir.schedule.named import with_machine
 from hpmoe_ir.timing.bounds import Bounds, bounds
 from hpmoe_ir.timing.mirrored import simulate_mirrored
 from hpmoe_ir.timing.timed_run import RankIntegers, ids_of, simulate
-from hpmoe_ir.universe import PASSES
 
 GRADIENT_COLS = 1024
 """Columns of the narrower tasks of the last expert's weight gradients."""
 
 UNTIMED = (DeviceFault, CompileError, ExecutionError)
 """What says that a kernel can't be timed, though others may be."""
+
+
+Passes: TypeAlias = tuple[ModulePass, ...]
+"""A pipeline from the `moe` level to queues."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +65,15 @@ class TimedKernel:
 class Candidate:
     """A pipeline and what it takes, or why it can't be used."""
 
-    passes: str
+    passes: Passes
     kernels: tuple[TimedKernel, ...] = ()
     """Of each direction, forward first."""
     refused: str = ""
+
+    @property
+    def text(self) -> str:
+        """The pipeline as `hpmoe-opt -p` takes it."""
+        return pipeline_text(self.passes)
 
     @property
     def time_us(self) -> float:
@@ -84,8 +94,6 @@ class Layer:
     graph: ModuleOp
     backward: DeriveBackwardPass | None
     machine: Machine
-    machine_name: str
-    """Name or file by which passes find the machine."""
     routing: str = "balanced"
     """The routing that is timed, as `parse_routing` takes it; others than balanced on all ranks."""
 
@@ -111,8 +119,13 @@ class Layer:
         return [part.ids for part in routing]
 
 
-def auto_candidates(layer: Layer) -> list[str]:
-    """The pipelines that `auto` tries, the same for the same sizes and machine.
+def auto_candidates(layer: Layer) -> list[Passes]:
+    """The pipelines that `auto` tries, see `auto_lowerings`."""
+    return [(lowering,) for lowering in auto_lowerings(layer)]
+
+
+def auto_lowerings(layer: Layer) -> list[LowerMoePass]:
+    """The lowerings that `auto` tries, the same for the same sizes and machine.
 
     The default, and `overlap` with the numbers that follow from the sizes: source groups so large
     that a part has the rows of a matrix tile, and twice as large; about a seventh or a quarter of
@@ -137,26 +150,38 @@ def auto_candidates(layer: Layer) -> list[str]:
         (groups[0], quarter, 0),
         (groups[-1], seventh, some),
     ]
-    chunks = ""
-    if config.tokens >= MIN_TOKENS * machine.aiv_cores > MIN_TOKENS:
-        chunks = f" token-chunks={machine.aiv_cores - 1}"
+    enough = config.tokens >= MIN_TOKENS * machine.aiv_cores > MIN_TOKENS
+    default = LowerMoePass(machine=machine.reference)
+    overlap = replace(
+        default,
+        policy=Overlap(behind=3),
+        rotate_sources=True,
+        token_chunks=machine.aiv_cores - 1 if enough else 0,
+    )
     cuts = [(*choice, 0) for choice in dict.fromkeys(choices)]
     if layer.backward is not None:
         cuts += [(*choice, GRADIENT_COLS) for choice in dict.fromkeys(choices[:2])]
-    texts = [
-        f"lower-moe{{policy=overlap rotate-sources=true behind=3 source-groups={g}{chunks} "
-        f"return-cols={cols} last-experts={last}"
-        + (f" gradient-cols={gradient} last-gradients=1}}" if gradient else "}")
-        for g, cols, last, gradient in cuts
+    fine = [
+        replace(
+            overlap,
+            source_groups=groups,
+            return_cols=columns,
+            last_experts=last,
+            gradient_cols=gradient,
+            last_gradients=1 if gradient else 0,
+        )
+        for groups, columns, last, gradient in cuts
     ]
     # However many rows come: all matrix cores share each expert's product, as many vector cores its
     # rows.
-    texts.append(
-        f"lower-moe{{policy=overlap rotate-sources=true behind=3 source-groups=1{chunks} "
-        f"return-cols={quarter} matrix-shares={machine.aic_cores} "
-        f"vector-chunks={machine.aic_cores}}}"
+    shared = replace(
+        overlap,
+        source_groups=1,
+        return_cols=quarter,
+        matrix_shares=machine.aic_cores,
+        vector_chunks=machine.aic_cores,
     )
-    return [with_machine(text, layer.machine_name) for text in ["lower-moe", *texts]]
+    return [default, *fine, shared]
 
 
 def fitting_groups(config: LayerConfig, rows: int) -> list[int]:
@@ -185,11 +210,11 @@ def _columns(width: int, parts: int, tile: int) -> int:
     for count in range(parts, 2 * parts):
         if width % (count * tile) == 0:
             return width // count
-    return round_up(ceil_div(width, parts), CUBE)
+    return round_up(ceil_div(width, parts), FRACTAL)
 
 
 def choose(
-    layer: Layer, passes: Sequence[str], progress: Progress = lambda _: None
+    layer: Layer, pipelines: Sequence[Passes], progress: Progress = lambda _: None
 ) -> list[Candidate]:
     """The candidates with their times, the fastest first; of equal ones the earlier.
 
@@ -198,7 +223,7 @@ def choose(
     InputError where none can be used, or the layer can't take the routing.
     """
     _ = layer.ids  # A routing that does not fit is refused before anything is compiled.
-    found = list(_evaluated(layer, passes, progress))
+    found = list(_evaluated(layer, pipelines, progress))
     found.sort(key=lambda candidate: candidate.time_us)
     while found and found[0].kernels:
         try:
@@ -210,7 +235,7 @@ def choose(
     raise InputError(f"--schedule: auto: no candidate can be used: {why}")
 
 
-def evaluate(layer: Layer, passes: str) -> Candidate:
+def evaluate(layer: Layer, passes: Passes) -> Candidate:
     """Compiles a pipeline and times each direction, under the routing of the layer.
 
     Raises InputError where there is no such routing, or the CPU model can't be built here at all.
@@ -223,44 +248,39 @@ def evaluate(layer: Layer, passes: str) -> Candidate:
     return Candidate(passes, tuple(kernels))
 
 
-def _evaluated(layer: Layer, passes: Sequence[str], progress: Progress) -> Iterator[Candidate]:
+def _evaluated(
+    layer: Layer, pipelines: Sequence[Passes], progress: Progress
+) -> Iterator[Candidate]:
     """What `evaluate` says of each, but for `verify-queues`; several at a time."""
-    waiting: list[tuple[str, list[Future[TimedKernel]] | str]] = []
+    waiting: list[tuple[Passes, list[Future[TimedKernel]] | str]] = []
     known: dict[tuple[str, bytes], Future[TimedKernel]] = {}
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        for i, text in enumerate(passes, 1):
-            progress(f"candidate {i} of {len(passes)}")
+        for i, passes in enumerate(pipelines, 1):
+            progress(f"candidate {i} of {len(pipelines)}")
             try:
-                kernels = list(_compiled(layer, text, verify=False).kernels.values())
+                kernels = list(_compiled(layer, passes, verify=False).kernels.values())
             except PassError as e:
-                waiting.append((text, str(e)))
+                waiting.append((passes, str(e)))
                 continue
             for kernel in kernels:
                 if (kernel.source, kernel.table) not in known:
                     timed = pool.submit(_timed, layer, kernel)
                     known[kernel.source, kernel.table] = timed
-            waiting.append((text, [known[kernel.source, kernel.table] for kernel in kernels]))
+            waiting.append((passes, [known[kernel.source, kernel.table] for kernel in kernels]))
         progress("waiting for timed runs")
-        for text, timed in waiting:
+        for passes, timed in waiting:
             if isinstance(timed, str):
-                yield Candidate(text, refused=timed)
+                yield Candidate(passes, refused=timed)
                 continue
             try:
-                yield Candidate(text, tuple(future.result() for future in timed))
+                yield Candidate(passes, tuple(future.result() for future in timed))
             except UNTIMED as e:
-                yield Candidate(text, refused=str(e))
+                yield Candidate(passes, refused=str(e))
 
 
-def _compiled(layer: Layer, passes: str, *, verify: bool = True) -> Compiled:
-    """A candidate in all directions, without `verify-queues` if that is not wanted."""
-    known = extension_universe().all_passes
-    named = [find("pass", spec, known, PASSES) for spec in parse_many("passes", passes)]
-    lowering = [
-        single
-        for found in named
-        for single in (found.passes() if isinstance(found, LowerMoePass) else [found])
-        if verify or not isinstance(single, VerifyQueuesPass)
-    ]
+def _compiled(layer: Layer, passes: Passes, *, verify: bool = True) -> Compiled:
+    """A candidate in all directions, without passes that only check if they are not wanted."""
+    lowering = [single for single in expanded(passes) if verify or not is_check(single)]
     return compile_module(layer.ctx, layer.graph, lowering, backward=layer.backward)
 
 
@@ -295,13 +315,13 @@ def candidate_lines(candidates: Sequence[Candidate]) -> list[str]:
     lines: list[str] = []
     for candidate in candidates:
         if not candidate.kernels:
-            lines.append(f"  {'refused':>16}  {candidate.passes}: {candidate.refused}")
+            lines.append(f"  {'refused':>16}  {candidate.text}: {candidate.refused}")
             continue
         peak = sum(k.bounds.matrix_us for k in candidate.kernels)
         names = ", ".join(dict.fromkeys(k.bounds.largest for k in candidate.kernels))
         times = " + ".join(f"{k.time_us:.0f}" for k in candidate.kernels)
         lines.append(
             f"  {times:>13} us  {candidate.over_bound:.3f} of {names}, "
-            f"{candidate.time_us / peak:.3f} of matrix  {candidate.passes}"
+            f"{candidate.time_us / peak:.3f} of matrix  {candidate.text}"
         )
     return lines

@@ -1,4 +1,4 @@
-"""Schedules by name: the pipeline that each stands for, as `hpmoe-opt -p` takes it.
+"""Schedules by name: the passes that each stands for, on a machine.
 
 docs/schedules.md says where each comes from.
 """
@@ -6,62 +6,154 @@ docs/schedules.md says where each comes from.
 from __future__ import annotations
 
 import difflib
-import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.metadata import EntryPoint
 
+from xdsl.passes import ModulePass
+
+from hpmoe_ir.diagnostics import InputError, one_line
+from hpmoe_ir.extensions import SCHEDULES, described, extensions, load
 from hpmoe_ir.machines.machine import Machine
+from hpmoe_ir.options.machine import MachineOption
+from hpmoe_ir.passes.analysis.pass_kinds import expanded
+from hpmoe_ir.passes.assign_queues import QueueOptions
+from hpmoe_ir.passes.pipeline import LowerMoePass
+from hpmoe_ir.passes.policies.arrival import Arrival
+from hpmoe_ir.passes.policies.fill import Fill
+from hpmoe_ir.passes.policies.list_order import ListOrder
+from hpmoe_ir.passes.policies.overlap import Overlap
+from hpmoe_ir.passes.policies.published import Published
+from hpmoe_ir.passes.policies.serial import Serial
+from hpmoe_ir.passes.policies.waves import Waves
+from hpmoe_ir.passes.set_waits import SetWaitsPass
 
 DEFAULT_SCHEDULE = "depth-first"
-DEFAULT_MACHINE = "ascend-a3"
-
-_SCHEDULES = {
-    "arrival": "lower-moe{return-cols=1024 policy=arrival rotate-sources=true}",
-    "depth-first": "lower-moe",
-    "fill": "lower-moe{policy=fill rotate-sources=true}",
-    "list": "lower-moe{policy=list rotate-sources=true}",
-    "overlap": "lower-moe{return-cols=1792 policy=overlap rotate-sources=true}",
-    "published": "lower-moe{source-groups=1 put-rows=128 vector-rows=128 matrix-shares=AIC "
-    "plain-products=true credit=false granularity=expert policy=published vector-cores=one},"
-    "set-waits{poll-aic=50us poll-aiv=150us}",
-    "serial": "lower-moe{source-groups=1 vector-chunks=AIV matrix-shares=AIC "
-    "plain-products=true credit=false granularity=expert policy=serial}",
-    "waves": "lower-moe{policy=waves}",
-}
-"""AIC and AIV stand for the machine's numbers of cores, us for ticks of its system counter."""
 
 AUTO_SCHEDULE = "auto"
 """The schedule that is chosen for a layer by timed runs, see `hpmoe_ir.schedule.auto`."""
-
-SCHEDULE_NAMES = tuple(sorted([*_SCHEDULES, AUTO_SCHEDULE]))
 
 
 class ScheduleError(ValueError):
     """A schedule that does not exist."""
 
 
-def schedule_passes(name: str, machine: Machine, machine_name: str = "") -> str:
-    """The passes of a schedule for a machine, as `hpmoe-opt -p` takes them.
+@dataclass(frozen=True)
+class Schedule:
+    """The passes that bring a graph from the `moe` level to queues, on any machine."""
 
-    `machine_name` is the name or file by which passes find the machine; its own name by default.
-    Raises ScheduleError for an unknown name, and for `auto`, which needs a layer.
+    build: Callable[[Machine], Sequence[ModulePass]]
+    """The passes for a machine; which machine it is they need not be told."""
+
+    def passes(self, machine: Machine) -> tuple[ModulePass, ...]:
+        """Returns the passes that compile for `machine`."""
+        return tuple(
+            replace(found, machine=machine.reference) if isinstance(found, MachineOption) else found
+            for found in self.build(machine)
+        )
+
+    def serial(self, machine: Machine) -> bool:
+        """Returns whether families are operators that a host launches one after the other."""
+        return is_serial(self.passes(machine))
+
+
+def is_serial(passes: Sequence[ModulePass]) -> bool:
+    """Returns whether passes make queues of operators that a host launches, timed in stages."""
+    return any(p.policy.serial for p in expanded(passes) if isinstance(p, QueueOptions))
+
+
+def _same(*passes: ModulePass) -> Schedule:
+    """The same passes for all machines."""
+    return Schedule(lambda machine: passes)
+
+
+def _published(machine: Machine) -> Sequence[ModulePass]:
+    lowering = LowerMoePass(
+        source_groups=1,
+        put_rows=128,
+        vector_rows=128,
+        matrix_shares=machine.aic_cores,
+        matmul_kernels="cann-like",
+        granularity="expert",
+        credit=False,
+        policy=Published(),
+        vector_cores="one",
+    )
+    ticks_per_us = machine.rates.clock_system_counter / 1e6
+    waits = SetWaitsPass(poll_aic=round(50 * ticks_per_us), poll_aiv=round(150 * ticks_per_us))
+    return lowering, waits
+
+
+def _serial(machine: Machine) -> Sequence[ModulePass]:
+    lowering = LowerMoePass(
+        source_groups=1,
+        vector_chunks=machine.aiv_cores,
+        matrix_shares=machine.aic_cores,
+        matmul_kernels="cann-like",
+        granularity="expert",
+        credit=False,
+        policy=Serial(),
+    )
+    return (lowering,)
+
+
+NAMED: dict[str, Schedule] = {
+    "arrival": _same(LowerMoePass(return_cols=1024, policy=Arrival(), rotate_sources=True)),
+    "depth-first": _same(LowerMoePass()),
+    "fill": _same(LowerMoePass(policy=Fill(), rotate_sources=True)),
+    "list": _same(LowerMoePass(policy=ListOrder(), rotate_sources=True)),
+    "overlap": _same(LowerMoePass(return_cols=1792, policy=Overlap(), rotate_sources=True)),
+    "published": Schedule(_published),
+    "serial": Schedule(_serial),
+    "waves": _same(LowerMoePass(policy=Waves())),
+}
+"""The schedules of this package; other packages have entry points in `hpmoe_ir.schedules`."""
+
+
+SCHEDULE_NAMES = tuple(sorted([*NAMED, AUTO_SCHEDULE]))
+
+
+def schedule_names() -> list[str]:
+    """Returns the names of all schedules, `auto` and those of other packages included.
+
+    Raises InputError where another package has a schedule of a name that is taken.
+    """
+    others = extensions(SCHEDULES)
+    for name, point in others.items():
+        if name in SCHEDULE_NAMES:
+            raise InputError(f"{described(point)}: expected another name, hpmoe_ir has '{name}'")
+    return sorted([*SCHEDULE_NAMES, *others])
+
+
+def find_schedule(name: str) -> Schedule:
+    """Returns the schedule `name`.
+
+    Raises ScheduleError for an unknown name and for `auto`, which needs a layer; InputError where
+    another package has it and it can't be used.
     """
     if name == AUTO_SCHEDULE:
         raise ScheduleError("auto stands for other passes in each layer; it is not known here")
-    if name not in _SCHEDULES:
-        near = difflib.get_close_matches(name, SCHEDULE_NAMES, n=1)
+    if name in NAMED:
+        return NAMED[name]
+    known, others = schedule_names(), extensions(SCHEDULES)
+    if name not in others:
+        near = difflib.get_close_matches(name, known, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
-        raise ScheduleError(f"expected one of {', '.join(SCHEDULE_NAMES)}, found '{name}'{hint}")
-    ticks = machine.rates.clock_system_counter / 1e6
-    passes = re.sub(r"=(\d+)us", lambda time: f"={round(int(time[1]) * ticks)}", _SCHEDULES[name])
-    passes = passes.replace("=AIC", f"={machine.aic_cores}")
-    passes = passes.replace("=AIV", f"={machine.aiv_cores}")
-    return with_machine(passes, machine_name or machine.name)
+        raise ScheduleError(f"expected one of {', '.join(known)}, found '{name}'{hint}")
+    found = load(others[name])
+    if not isinstance(found, Schedule):
+        raise InputError(
+            f"{described(others[name])}: expected a Schedule, found {type(found).__name__}"
+        )
+    return replace(found, build=partial(_built, others[name], found.build))
 
 
-def with_machine(passes: str, machine: str) -> str:
-    """Passes that begin with lower-moe, for a machine by name or file."""
-    if machine == DEFAULT_MACHINE:
-        return passes
-    option = f'machine="{machine}"'
-    if passes == "lower-moe":
-        return f"lower-moe{{{option}}}"
-    return passes.replace("lower-moe{", f"lower-moe{{{option} ", 1)
+def _built(
+    point: EntryPoint, build: Callable[[Machine], Sequence[ModulePass]], machine: Machine
+) -> Sequence[ModulePass]:
+    """The passes of another package's schedule. Raises InputError where it has none."""
+    try:
+        return build(machine)
+    except Exception as e:  # the code of another package: it may raise anything
+        raise InputError(f"{described(point)}: {type(e).__name__}: {one_line(str(e))}") from e

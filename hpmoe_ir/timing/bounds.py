@@ -11,8 +11,9 @@ from hpmoe_ir.dialects.access import Access, BlockSelector, RowCounts, RowKind
 from hpmoe_ir.dialects.index import evaluate_index, flat_events
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile import BufferOp, TasksOp, buffer_type, element_bytes
-from hpmoe_ir.kernels.matmul_tile import CUBE_MACS
+from hpmoe_ir.kernels.device import CUBE_MACS
 from hpmoe_ir.lowering.program import LoweredProgram
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.run.execution import ExecutionError
 from hpmoe_ir.runtime.task_records import Records
 from hpmoe_ir.timing.timed_run import RankIntegers, Timeline, ids_of
@@ -77,7 +78,7 @@ def bounds(timeline: Timeline, ranks: Sequence[RankIntegers]) -> Bounds:
     program, rates = timeline.program, timeline.machine.rates
     rows = routed_rows(program, ranks)
     totals = timeline.totals
-    aic, aiv = (program.orders[kind].core_count for kind in ("aic", "aiv"))
+    aic, aiv = (program.orders[kind].core_count for kind in (CoreKind.AIC, CoreKind.AIV))
     macs = max(_macs(program, rank) for rank in rows)
     memory = max(_argument_bytes(program, rank) for rank in rows)
     pipes = [float(totals[f"aiv_{pipe}"].max()) for pipe in ("v", "mte2", "mte3")]
@@ -94,7 +95,7 @@ def bounds(timeline: Timeline, ranks: Sequence[RankIntegers]) -> Bounds:
 
 def matrix_tasks_us(timeline: Timeline) -> float:
     """Time of a rank's matrix tasks, each alone, over its matrix cores; of the rank with most."""
-    tasks, cores = timeline.tasks, timeline.program.orders["aic"].core_count
+    tasks, cores = timeline.tasks, timeline.program.orders[CoreKind.AIC].core_count
     matrix = tasks[tasks["core"] < cores]
     by_rank = np.bincount(matrix["rank"], matrix["alone"], minlength=1)
     return float(by_rank.max()) / cores / 1000
@@ -112,7 +113,7 @@ def parts_of_peak(timeline: Timeline, ranks: Sequence[RankIntegers]) -> dict[str
     found: dict[str, float] = {}
     for name, family in program.families.items():
         macs = _family_macs(program, family, rows)
-        if family.core.data == "aic" and macs:
+        if family.core_kind is CoreKind.AIC and macs:
             tasks = timeline.family(name)
             alone_us = float(tasks["alone"][tasks["rank"] == 0].sum()) / 1000
             found[name] = macs / CUBE_MACS / cycles_per_us / alone_us

@@ -12,6 +12,7 @@ import numpy as np
 
 from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.dialects.queue import POINT_BITS
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.timing.bounds import Bounds, bounds, routed_rows
 from hpmoe_ir.timing.executed_order import ExecutedOrder, Times, executed_order
 from hpmoe_ir.timing.losses import Losses, matrix_core_losses
@@ -90,7 +91,7 @@ class Simulation:
     @cached_property
     def losses(self) -> Losses:
         """Breakdown of the hottest rank's time over the largest bound."""
-        tasks, cores = self.timeline.tasks, self.timeline.program.orders["aic"].core_count
+        tasks, cores = self.timeline.tasks, self.timeline.program.orders[CoreKind.AIC].core_count
         matrix = np.flatnonzero((tasks["rank"] == self.hottest_rank) & (tasks["core"] < cores))
         return matrix_core_losses(
             self.order,

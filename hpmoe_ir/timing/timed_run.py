@@ -12,6 +12,7 @@ from hpmoe_ir.dialects.index import BoolArray
 from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK
 from hpmoe_ir.dialects.tile import BufferOp, buffer_type, element_bytes
 from hpmoe_ir.lowering.program import LoweredProgram
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import Machine
 from hpmoe_ir.run.execution import ExecutionError, Raw, kernel_entry, name_tasks
 from hpmoe_ir.runtime.cpu_model import RankLaunch
@@ -69,11 +70,6 @@ class Timeline:
         sent[tasks["rank"], self.points(tasks)] = tasks["signals"]
         return sent < signals
 
-    def busy(self, core: str, pipe: str) -> float:
-        """Returns the mean fraction of the time in which `pipe` of the `core` cores is busy."""
-        cores = self.program.orders[core].core_count * len(self.totals)
-        return float(self.totals[f"{core}_{pipe}"].sum()) / (cores * self.time_us * 1000)
-
 
 @dataclass(frozen=True)
 class RankIntegers:
@@ -118,7 +114,7 @@ def simulate(
                 "workspace": program.workspace_bytes,
                 "windows": program.window_bytes,
             },
-            blocks=program.orders["aic"].core_count,
+            blocks=program.orders[CoreKind.AIC].core_count,
             machine=machine,
             counters=CounterLines(
                 "windows", program.counters, program.counter_count, machine.counter_line

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hpmoe_ir.dialects.queue import POINT_BITS
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.run.execution import task_name
 from hpmoe_ir.timing.simulation import Simulation
 
@@ -50,7 +51,9 @@ def core_names(simulation: Simulation) -> list[str]:
     """Returns the names of the cores of a rank, by number: `AIC 0`, ..., `AIV 0`, ..."""
     orders = simulation.timeline.program.orders
     return [
-        f"{kind.upper()} {i}" for kind in ("aic", "aiv") for i in range(orders[kind].core_count)
+        f"{kind.upper()} {i}"
+        for kind in (CoreKind.AIC, CoreKind.AIV)
+        for i in range(orders[kind].core_count)
     ]
 
 

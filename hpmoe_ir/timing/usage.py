@@ -8,6 +8,7 @@ import numpy as np
 
 from hpmoe_ir.dialects.index import IntArray, evaluate_index
 from hpmoe_ir.dialects.queue import POINT_BITS
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.passes.analysis.task_roles import is_put
 from hpmoe_ir.runtime.task_records import Records
 from hpmoe_ir.timing.executed_order import Times
@@ -31,7 +32,7 @@ class Utilisation:
 def utilisation(timeline: Timeline, rank: int) -> Utilisation:
     """Computes the utilisation of `rank` from its totals."""
     program, rates, totals = timeline.program, timeline.machine.rates, timeline.totals[rank]
-    cores = {kind: program.orders[kind].core_count for kind in ("aic", "aiv")}
+    cores = {kind: program.orders[kind].core_count for kind in (CoreKind.AIC, CoreKind.AIV)}
     ns = timeline.time_us * 1000
 
     def bandwidth(resource: str, peak: float) -> float:
@@ -39,8 +40,8 @@ def utilisation(timeline: Timeline, rank: int) -> Utilisation:
 
     pipes = [float(totals[f"aiv_{pipe}"]) for pipe in ("v", "mte2", "mte3")]
     return Utilisation(
-        aic=float(totals["aic_m"]) / (cores["aic"] * ns),
-        aiv=max(pipes) / (cores["aiv"] * ns),
+        aic=float(totals["aic_m"]) / (cores[CoreKind.AIC] * ns),
+        aiv=max(pipes) / (cores[CoreKind.AIV] * ns),
         link=max(
             bandwidth("link_out", rates.shared_bandwidth_link_out),
             bandwidth("link_in", rates.shared_bandwidth_link_in),

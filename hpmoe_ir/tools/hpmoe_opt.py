@@ -24,12 +24,13 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 
 from hpmoe_ir.diagnostics import InputError, RefusedError, location_of, one_line, verify_module
 from hpmoe_ir.driver.source import parse_module
-from hpmoe_ir.driver.specs import find, parse_many, parse_one
+from hpmoe_ir.driver.specs import find, parse_one, passes_in
 from hpmoe_ir.extensions import extension_universe
 from hpmoe_ir.lowering.binary_target import BinaryTarget
 from hpmoe_ir.output import write_file
+from hpmoe_ir.passes.analysis.pass_kinds import expanded
 from hpmoe_ir.tools.command_line import refuse_no_values
-from hpmoe_ir.universe import PASSES, TARGETS
+from hpmoe_ir.universe import TARGETS
 
 SEPARATOR = b"// -----"
 
@@ -82,9 +83,7 @@ class HpmoeOptMain(xDSLOptMain):
         )
 
     def setup_pipeline(self) -> None:
-        specs = parse_many("passes", self.args.passes)
-        passes = tuple(find("pass", spec, self.available_passes, PASSES) for spec in specs)
-        self.pipeline = PassPipeline(passes)
+        self.pipeline = PassPipeline(tuple(expanded(passes_in(self.args.passes))))
 
     def run(self) -> None:
         """Writes the result of all pieces of the input, or raises InputError and writes nothing."""

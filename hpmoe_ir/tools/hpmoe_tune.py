@@ -47,6 +47,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 def run(args: argparse.Namespace) -> int:
     """Runs the command."""
     from hpmoe_ir.driver.source import make_context
+    from hpmoe_ir.driver.specs import pipeline_text
     from hpmoe_ir.output import check_writable, write_file
     from hpmoe_ir.schedule.auto import Candidate, candidate_lines
     from hpmoe_ir.schedule.tune import Budget, tune
@@ -68,9 +69,7 @@ def run(args: argparse.Namespace) -> int:
             print(*candidate_lines([candidate]), sep="\n", flush=True)
 
         best, tried = tune(layer, Budget(args.seconds, args.trials), args.seed, say, progress)
-    text = best.passes
-    if layer.backward is not None:
-        text = f"{layer.backward.pipeline_pass_spec()},{text}"
+    text = best.text if layer.backward is None else pipeline_text([layer.backward, *best.passes])
     write_file(output, f"{text}\n".encode())
     print(f"{'fastest':<9} {best.time_us:.0f} us of {tried} pipelines tried")
     print(f"{'written':<9} {output}")

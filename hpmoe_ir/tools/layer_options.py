@@ -14,25 +14,23 @@ from xdsl.passes import ModulePass
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.driver.compiler import Progress
 from hpmoe_ir.driver.source import read_module
-from hpmoe_ir.driver.specs import find, parse_many
+from hpmoe_ir.driver.specs import passes_in, pipeline_text
 from hpmoe_ir.dtypes import DtypeError, check_dtype
-from hpmoe_ir.extensions import extension_universe
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.config_file import config_layer
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.layer.config import LayerConfig, LayerError
 from hpmoe_ir.layer.routing import RoutingError, parse_routing
-from hpmoe_ir.machines.machine import MachineError, load_machine
+from hpmoe_ir.machines.machine import Machine, MachineError, load_machine
+from hpmoe_ir.options.machine import DEFAULT_MACHINE
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.schedule.named import (
     AUTO_SCHEDULE,
-    DEFAULT_MACHINE,
     DEFAULT_SCHEDULE,
     SCHEDULE_NAMES,
     ScheduleError,
-    schedule_passes,
+    find_schedule,
 )
-from hpmoe_ir.universe import PASSES
 
 if TYPE_CHECKING:
     from hpmoe_ir.schedule.auto import Layer
@@ -70,7 +68,8 @@ def add_pipeline_option(parser: argparse.ArgumentParser, several: bool = False) 
     parser.add_argument(
         "--schedule",
         metavar="NAME[,NAME...]" if several else "NAME",
-        help=f"a known schedule: {', '.join(SCHEDULE_NAMES)}; without it {DEFAULT_SCHEDULE}",
+        help=f"a known schedule: {', '.join(SCHEDULE_NAMES)}, or one of an "
+        f"installed package; without it {DEFAULT_SCHEDULE}",
     )
     parser.add_argument(
         "--machine",
@@ -186,6 +185,11 @@ class Pipeline:
     backward: DeriveBackwardPass | None
     lowering: tuple[ModulePass, ...]
 
+    @property
+    def passes(self) -> tuple[ModulePass, ...]:
+        """All of them, in order."""
+        return self.lowering if self.backward is None else (self.backward, *self.lowering)
+
 
 def refuse_pipeline(args: argparse.Namespace, why: str) -> None:
     """Refuses options of the pipeline where it is fixed."""
@@ -194,26 +198,26 @@ def refuse_pipeline(args: argparse.Namespace, why: str) -> None:
             raise InputError(f"--{key}: {why}")
 
 
-def passes_of(args: argparse.Namespace) -> str:
-    """The lowering that --schedule and --machine, or --passes, name. Raises InputError."""
+def passes_of(args: argparse.Namespace) -> tuple[ModulePass, ...]:
+    """The passes that --schedule and --machine, or --passes, name. Raises InputError."""
     if args.passes is not None:
         for key in ("schedule", "machine"):
             if getattr(args, key) is not None:
                 raise InputError(f"--{key}: it is among the options of --passes; give one of them")
-        return args.passes
-    name = args.machine or DEFAULT_MACHINE
+        return passes_in(args.passes)
     try:
-        return schedule_passes(args.schedule or DEFAULT_SCHEDULE, load_machine(name), name)
+        schedule = find_schedule(args.schedule or DEFAULT_SCHEDULE)
     except ScheduleError as e:
         raise InputError(f"--schedule: {e}") from e
+    return schedule.passes(machine_of(args))
+
+
+def machine_of(args: argparse.Namespace) -> Machine:
+    """The machine of --machine, or the default. Raises InputError."""
+    try:
+        return load_machine(args.machine or DEFAULT_MACHINE)
     except MachineError as e:
         raise InputError(f"--machine: {e}") from e
-
-
-def named_passes(text: str) -> tuple[ModulePass, ...]:
-    """The passes that `text` names, as `hpmoe-opt -p` takes them. Raises InputError."""
-    known = extension_universe().all_passes
-    return tuple(find("pass", spec, known, PASSES) for spec in parse_many("passes", text))
 
 
 def choose_schedule(
@@ -230,11 +234,12 @@ def choose_schedule(
     layer = layer_to_schedule(args, ctx, graph)
     candidates = choose(layer, auto_candidates(layer), progress)
     args.schedule = args.machine = None
-    args.passes = candidates[0].passes
+    chosen = candidates[0]
+    args.passes = chosen.text
     if layer.backward is not None:
-        args.recompute, args.passes = "", f"{layer.backward.pipeline_pass_spec()},{args.passes}"
+        args.recompute, args.passes = "", pipeline_text([layer.backward, *chosen.passes])
     return [
-        f"{'schedule':<9} auto, {layer.routing} routing: {candidates[0].passes}",
+        f"{'schedule':<9} auto, {layer.routing} routing: {chosen.text}",
         *candidate_lines(candidates),
     ]
 
@@ -248,16 +253,12 @@ def layer_to_schedule(args: argparse.Namespace, ctx: Context, graph: ModuleOp) -
         backward = DeriveBackwardPass(recompute=_recompute(args))
     elif args.recompute:
         raise InputError("--recompute: there is no backward direction, see --direction")
-    name = args.machine or DEFAULT_MACHINE
-    try:
-        machine = load_machine(name)
-    except MachineError as e:
-        raise InputError(f"--machine: {e}") from e
+    machine = machine_of(args)
     try:
         parse_routing(args.schedule_for)
     except RoutingError as e:
         raise InputError(f"--schedule-for: {e}") from e
-    return Layer(ctx, graph, backward, machine, name, args.schedule_for)
+    return Layer(ctx, graph, backward, machine, args.schedule_for)
 
 
 def _recompute(args: argparse.Namespace) -> tuple[str, ...]:
@@ -266,14 +267,13 @@ def _recompute(args: argparse.Namespace) -> tuple[str, ...]:
 
 def pipeline_of(args: argparse.Namespace) -> Pipeline:
     """The passes that the options name. Raises InputError."""
-    text = passes_of(args)
-    passes = named_passes(text)
+    passes = passes_of(args)
     first = passes[0] if passes else None
     backward = first if isinstance(first, DeriveBackwardPass) else None
     lowering = passes if backward is None else passes[1:]
     if not lowering:
         raise InputError(
-            f"--passes: expected lower-moe or the passes that it consists of, found '{text}'"
+            f"--passes: expected lower-moe or the passes that it consists of, found '{args.passes}'"
         )
     recompute = _recompute(args)
     if recompute and backward is not None:

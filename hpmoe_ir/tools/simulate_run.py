@@ -9,9 +9,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from xdsl.passes import ModulePass
+
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.driver.compiler import Compiled, CompiledKernel, compile_module, read_compiled
 from hpmoe_ir.driver.source import make_context
+from hpmoe_ir.driver.specs import passes_in
 from hpmoe_ir.frontends.graph_layer import graph_layer
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import RoutingError, check_capacity, generate_routing, parse_routing
@@ -22,7 +25,7 @@ from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.run.execution import ExecutionError, build_program
 from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
 from hpmoe_ir.runtime.device_fault import DeviceFault
-from hpmoe_ir.schedule.named import DEFAULT_SCHEDULE, schedule_passes
+from hpmoe_ir.schedule.named import DEFAULT_SCHEDULE, find_schedule, is_serial
 from hpmoe_ir.timing.mirrored import simulate_mirrored
 from hpmoe_ir.timing.serial_stages import serial_stages
 from hpmoe_ir.timing.simulation import Configuration, Simulation
@@ -31,7 +34,6 @@ from hpmoe_ir.tools.command_line import changed
 from hpmoe_ir.tools.layer_options import (
     choose_schedule,
     graph_of,
-    named_passes,
     pipeline_of,
     refuse_pipeline,
     refuse_sizes,
@@ -40,9 +42,6 @@ from hpmoe_ir.tools.layer_options import (
 from hpmoe_ir.tools.progress import Progress
 from hpmoe_ir.tools.run_values import rank_tokens
 from hpmoe_ir.tools.summary import layer_line
-
-SERIAL = 'policy="serial"'
-"""What the pipeline of operators that a host launches has among its options."""
 
 BAR = 20
 """Characters of the progress bar."""
@@ -53,13 +52,15 @@ class _Layer:
     """A compiled layer under the name of its schedule."""
 
     compiled: Compiled
+    passes: Sequence[ModulePass]
+    """Those that it was compiled by."""
     schedule: str
     config: LayerConfig
 
     @property
     def is_serial(self) -> bool:
         """Whether its families are operators that a host launches."""
-        return SERIAL in self.compiled.pipeline
+        return is_serial(self.passes)
 
 
 class SimulateRun:
@@ -162,11 +163,13 @@ class SimulateRun:
             compiled, files = read_compiled(self.ctx, Path(args.graph))
             for name in files:
                 self.progress.note(f"{name} was changed since it was compiled")
+            passes = passes_in(compiled.pipeline)
         else:
             self._step(f"schedule {schedule}" if schedule else "compiling")
             graph = graph_of(self.ctx, args)
             self.lines += choose_schedule(args, self.ctx, graph, self.progress)
             pipeline = pipeline_of(args)
+            passes = pipeline.passes
             compiled = compile_module(
                 self.ctx,
                 graph,
@@ -175,21 +178,20 @@ class SimulateRun:
                 backward=pipeline.backward,
             )
         name = schedule or ("compiled" if self.is_compiled else "passes")
-        return _Layer(compiled, name, graph_layer(compiled.graph).config)
+        return _Layer(compiled, passes, name, graph_layer(compiled.graph).config)
 
     def _serial(self, layer: _Layer) -> _Layer:
         """The same graph, as operators that a host launches."""
-        first = named_passes(layer.compiled.pipeline)[0]
-        program = layer.compiled.forward.program
-        text = schedule_passes("serial", program.machine, program.op.machine.data)
+        backward = next((p for p in layer.passes if isinstance(p, DeriveBackwardPass)), None)
+        passes = find_schedule("serial").passes(layer.compiled.forward.program.machine)
         compiled = compile_module(
             self.ctx,
             layer.compiled.graph,
-            named_passes(text),
+            passes,
             self.progress,
-            backward=first if isinstance(first, DeriveBackwardPass) else None,
+            backward=backward,
         )
-        return _Layer(compiled, "serial", layer.config)
+        return _Layer(compiled, passes, "serial", layer.config)
 
     def _machine(self, layer: _Layer) -> Machine:
         """The machine that is timed: that of --machine where a compiled layer fits it."""

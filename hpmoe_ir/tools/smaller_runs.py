@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-from xdsl.utils.arg_spec import ArgSpec
-
 from hpmoe_ir.driver.compiler import GRAPH_FILE
 from hpmoe_ir.driver.source import make_context, read_module
-from hpmoe_ir.driver.specs import parse_many
 from hpmoe_ir.frontends.graph_layer import graph_layer
 from hpmoe_ir.layer.config import MATRIX_BLOCK, LayerConfig
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.options.options import spec_of
+from hpmoe_ir.options.text import Spec, Value
+from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.run.shrink import smaller_numbers
 from hpmoe_ir.tools.command_line import changed
 from hpmoe_ir.tools.layer_options import layer_of, passes_of
@@ -192,25 +191,36 @@ def _late_text(ranks: Iterable[int]) -> str | None:
 
 def _fewer_passes(args: Args) -> Iterator[Args]:
     """Without a pass, without the options of one, with smaller numbers in them."""
-    specs = parse_many("passes", passes_of(args))
+    specs = tuple(spec_of(module_pass) for module_pass in passes_of(args))
     for i, spec in enumerate(specs):
         before, after = specs[:i], specs[i + 1 :]
         if spec.name != LowerMoePass.name and len(specs) > 1:
             yield _with_passes(args, [*before, *after])
-        if spec.parameters:
-            yield _with_passes(args, [*before, ArgSpec(spec.name, {}), *after])
-        for option, values in spec.parameters.items():
-            others = {k: v for k, v in spec.parameters.items() if k != option}
-            yield _with_passes(args, [*before, ArgSpec(spec.name, others), *after])
-            if len(values) == 1 and isinstance(values[0], int) and not isinstance(values[0], bool):
-                for n in smaller_numbers(values[0], 1):
-                    less = {**spec.parameters, option: (n,)}
-                    yield _with_passes(args, [*before, ArgSpec(spec.name, less), *after])
+        for less in _smaller_specs(spec):
+            yield _with_passes(args, [*before, less, *after])
     if args.recompute:
         yield changed(args, recompute="")
 
 
-def _with_passes(args: Args, specs: Iterable[ArgSpec]) -> Args:
+def _smaller_specs(spec: Spec) -> Iterator[Spec]:
+    """Without options, without one of them, with a smaller value of one."""
+    if spec.options:
+        yield Spec(spec.name)
+    for option, values in spec.options.items():
+        yield Spec(spec.name, {k: v for k, v in spec.options.items() if k != option})
+        if len(values) == 1:
+            for less in _smaller_values(values[0]):
+                yield Spec(spec.name, {**spec.options, option: (less,)})
+
+
+def _smaller_values(value: Value) -> Iterator[Value]:
+    if isinstance(value, Spec):
+        yield from _smaller_specs(value)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        yield from smaller_numbers(value, 1)
+
+
+def _with_passes(args: Args, specs: Iterable[Spec]) -> Args:
     passes = ",".join(str(spec) for spec in specs)
     return changed(args, passes=passes, schedule=None, machine=None)
 

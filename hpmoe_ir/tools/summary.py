@@ -34,7 +34,7 @@ def compiled_lines(compiled: Compiled) -> Iterator[str]:
         tasks = sum(f.task_count for f in program.families.values())
         of = f" of @{name}" if len(compiled.kernels) > 1 else ""
         yield f"{'tile':<9} {len(program.families)} families of {tasks} tasks a rank{of}"
-        cores = ", ".join(f"{o.core_count} {o.core.data}" for o in program.orders.values())
+        cores = ", ".join(f"{o.core_count} {o.core_kind}" for o in program.orders.values())
         yield (
             f"{'queue':<9} {program.event_count} events, {cores} cores, "
             f"{program.workspace_bytes / 2**20:.1f} MiB workspace, "

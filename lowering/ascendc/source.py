@@ -16,6 +16,7 @@ from hpmoe_ir.lowering.cpp_text import listed
 from hpmoe_ir.lowering.plan.family import FamilyPlan
 from hpmoe_ir.lowering.plan.program import ProgramPlan, plan_program
 from hpmoe_ir.lowering.program import lowered_program
+from hpmoe_ir.machines.core_kind import CoreKind
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,9 @@ struct Arguments {{
 
 {bodies}
 
-{_switch(plan.families, "aic")}
+{_switch(plan.families, CoreKind.AIC)}
 
-{_switch(plan.families, "aiv")}
+{_switch(plan.families, CoreKind.AIV)}
 
 }}  // namespace
 
@@ -101,7 +102,7 @@ def _waits(plan: ProgramPlan) -> str:
     return f", {{{waits.budget}, {waits.poll_aic}, {waits.poll_aiv}}}"
 
 
-def _switch(families: Sequence[FamilyPlan], core: str) -> str:
+def _switch(families: Sequence[FamilyPlan], core: CoreKind) -> str:
     """The functions of one kind of core, by number of the family."""
     cases = [
         f"      case {i}:\n        return {family.function}(env, args, point);"

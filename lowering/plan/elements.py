@@ -7,6 +7,8 @@ from enum import StrEnum
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, i32
 from xdsl.ir import Attribute
 
+from hpmoe_ir.kernels.kernel import Element
+
 
 class ElementType(StrEnum):
     """An element type by its name in the IR."""
@@ -24,11 +26,11 @@ class ElementType(StrEnum):
 
 ACTIVATIONS = (ElementType.F16, ElementType.BF16)
 
-OPERAND_TYPES: dict[str, tuple[ElementType, ...]] = {
-    "i32": (ElementType.I32,),
-    "f32": (ElementType.F32,),
-    "activation": ACTIVATIONS,
-    "activation or f32": (*ACTIVATIONS, ElementType.F32),
+OPERAND_TYPES: dict[Element, tuple[ElementType, ...]] = {
+    Element.I32: (ElementType.I32,),
+    Element.F32: (ElementType.F32,),
+    Element.ACTIVATION: ACTIVATIONS,
+    Element.ACTIVATION_OR_F32: (*ACTIVATIONS, ElementType.F32),
 }
 """Element types that a tile may have, by what a kernel says of its operand."""
 

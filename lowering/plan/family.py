@@ -11,7 +11,7 @@ from xdsl.ir.affine import AffineConstantExpr
 from hpmoe_ir.dialects.access import Access
 from hpmoe_ir.dialects.queue import SignalOp
 from hpmoe_ir.dialects.tile import TasksOp, buffer_route_type, buffer_type
-from hpmoe_ir.kernels.kernel import Kernel, TileOperand
+from hpmoe_ir.kernels.kernel import Element, Kernel, TileOperand
 from hpmoe_ir.lowering.plan.access import AccessPlanner
 from hpmoe_ir.lowering.plan.elements import OPERAND_TYPES, ElementType, element_type
 from hpmoe_ir.lowering.plan.events import EventNumber, Signal, plan_event
@@ -20,6 +20,7 @@ from hpmoe_ir.lowering.plan.scope import Scope
 from hpmoe_ir.lowering.plan.sizes import Offset, Size, SizeTable, camel
 from hpmoe_ir.lowering.plan.tiles import RowsDefinition, Tile
 from hpmoe_ir.lowering.program import LoweredProgram
+from hpmoe_ir.machines.core_kind import CoreKind
 
 
 @dataclass(frozen=True)
@@ -91,8 +92,7 @@ class FamilyPlan:
     name: str
     function: str
     """Name of the generated function."""
-    core: str
-    """Kind of core: `aic` or `aiv`."""
+    core: CoreKind
     kernel: str
     header: str
     """Header of the kernel, as code includes it."""
@@ -141,10 +141,10 @@ def plan_family(
     return FamilyPlan(
         name=name,
         function=camel(name),
-        core=family.core.data,
+        core=family.core_kind,
         kernel=kernel.name,
-        header=kernel.header,
-        include=kernel.include,
+        header=kernel.ascendc.header,
+        include=kernel.ascendc.include,
         dimensions=dimensions,
         peer=peer_rank,
         waits=waits,
@@ -221,7 +221,7 @@ def _operands(
 def _call(scope: Scope, kernel: Kernel, tiles: Sequence[str]) -> KernelCall:
     family = scope.family
     options = family.int_options
-    element = _activation(scope, kernel) if kernel.templated else None
+    element = _activation(scope, kernel) if kernel.ascendc.templated else None
     scalars = tuple(
         scope.constant(s.data.value, f"Argument{i}")
         if isinstance(s.data, AffineConstantExpr)
@@ -229,7 +229,11 @@ def _call(scope: Scope, kernel: Kernel, tiles: Sequence[str]) -> KernelCall:
         for i, s in enumerate(family.scalars)
     )
     return KernelCall(
-        kernel.function, element, tuple(options[o] for o in kernel.options), tuple(tiles), scalars
+        kernel.ascendc.name,
+        element,
+        tuple(options[o] for o in kernel.options),
+        tuple(tiles),
+        scalars,
     )
 
 
@@ -241,7 +245,7 @@ def _activation(scope: Scope, kernel: Kernel) -> ElementType:
     found = {
         element_type(buffer_type(scope.program.buffers[a.buffer]).element_type)
         for a, o in zip(accesses, operands, strict=True)
-        if o.element == "activation"
+        if o.element is Element.ACTIVATION
     }
     names = sorted(str(e) for e in found)
     element = found.pop() if len(found) == 1 else None

@@ -25,6 +25,7 @@ from hpmoe_ir.lowering.plan.names import (
 )
 from hpmoe_ir.lowering.plan.sizes import Size, SizeTable
 from hpmoe_ir.lowering.program import LoweredProgram, LoweringError
+from hpmoe_ir.machines.core_kind import CoreKind
 
 COUNTER_LINE = 64
 """Bytes from one counter to the next."""
@@ -76,7 +77,7 @@ class ProgramPlan:
     """For each counter, the signals in a launch that uses it."""
     first_counter_line: int
     """Number of the 64-byte line of window memory in which the first counter is."""
-    queues: dict[str, QueuePlan]
+    queues: dict[CoreKind, QueuePlan]
     """By kind of core."""
 
     @property

@@ -16,6 +16,7 @@ from hpmoe_ir.dialects import queue
 from hpmoe_ir.dialects.access import Access, RowKind
 from hpmoe_ir.dialects.index import IntArray, dims_used, evaluate_index
 from hpmoe_ir.dialects.tile import DependenceOp, TasksOp, families_of
+from hpmoe_ir.machines.core_kind import CoreKind
 
 
 def expert_of(family: TasksOp) -> IntArray | None:
@@ -46,7 +47,7 @@ def is_return(family: TasksOp) -> bool:
 def is_weight_gradient(family: TasksOp) -> bool:
     """Whether matrix tasks sum over an expert's rows: they read rows and write none."""
     return (
-        family.core.data == "aic"
+        family.core_kind is CoreKind.AIC
         and _has_grouped_rows(family.read_accesses)
         and all(a.rows is None for a in family.write_accesses)
     )
@@ -124,7 +125,9 @@ class FamilyGraph:
     def segments(self) -> list[Segment]:
         """The part of the program that each family belongs to."""
         before = self.upstream({i for i, f in enumerate(self.families) if is_dispatch(f)})
-        inside = {i for i, f in enumerate(self.families) if f.core.data == "aic" or is_put(f)}
+        inside = {
+            i for i, f in enumerate(self.families) if f.core_kind is CoreKind.AIC or is_put(f)
+        }
         inside |= self.upstream(inside)
         return [
             Segment.BEFORE if i in before else Segment.LAYER if i in inside else Segment.AFTER

@@ -10,11 +10,14 @@ here `source_groups` and `return_cols` of convert-comm-to-tile are how fine the 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from hpmoe_ir.dialects.access import Access, BlockSelector
 from hpmoe_ir.dialects.index import IntArray, dims_used
 from hpmoe_ir.dialects.tile import TasksOp
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.passes.analysis.task_roles import (
     FamilyGraph,
     Segment,
@@ -24,31 +27,39 @@ from hpmoe_ir.passes.analysis.task_roles import (
     is_weight_gradient,
     peer_dims,
 )
+from hpmoe_ir.passes.policies.policy import Policy
 from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 
 
-def arrival(work: SchedulingInput) -> Order:
+@dataclass(frozen=True)
+class Arrival(Policy):
     """Family after family; by source up to the last product, by columns from there.
 
     Dispatch goes peer by peer from the own rank on (with `rotate`). A rank gets its own rows first,
     then those of the rank below it, and so on: `assign-queues` counts source groups in this order
     from the group of the own rank. Weight gradients come after all products.
     """
-    families = work.families
-    graph = FamilyGraph.of_dependences(families, work.dependences)
-    segments, depths = graph.segments(), graph.depths()
-    returns = {i for i, f in enumerate(families) if is_return(f)}
-    last = {p for r in returns for p in graph.before[r] if families[p].core.data == "aic"}
-    keys: list[IntArray] = []
-    for i, family in enumerate(families):
-        late = is_weight_gradient(family)
-        places = np.arange(family.task_count)
-        if segments[i] is Segment.LAYER and not late:
-            first = _column_dims(family) if i in last | returns else _source_dims(family)
-            places = _places(family, first)
-        columns = [segments[i], int(late), depths[i], i, places]
-        keys.append(np.stack(np.broadcast_arrays(*columns), axis=1).astype(np.int64))
-    return Order(keys)
+
+    name = "arrival"
+
+    def __call__(self, work: SchedulingInput) -> Order:
+        families = work.families
+        graph = FamilyGraph.of_dependences(families, work.dependences)
+        segments, depths = graph.segments(), graph.depths()
+        returns = {i for i, f in enumerate(families) if is_return(f)}
+        last = {
+            p for r in returns for p in graph.before[r] if families[p].core_kind is CoreKind.AIC
+        }
+        keys: list[IntArray] = []
+        for i, family in enumerate(families):
+            late = is_weight_gradient(family)
+            places = np.arange(family.task_count)
+            if segments[i] is Segment.LAYER and not late:
+                first = _column_dims(family) if i in last | returns else _source_dims(family)
+                places = _places(family, first)
+            columns = [segments[i], int(late), depths[i], i, places]
+            keys.append(np.stack(np.broadcast_arrays(*columns), axis=1).astype(np.int64))
+        return Order(keys)
 
 
 def source_group_dim(family: TasksOp) -> int | None:

@@ -7,27 +7,35 @@ of the tasks that are ready, the one with the longest way to the end of the prog
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.dtypes import Float64Array
 from hpmoe_ir.machines.machine import Machine
 from hpmoe_ir.passes.analysis.task_roles import FamilyGraph, expert_of, expert_places
+from hpmoe_ir.passes.policies.policy import Policy
 from hpmoe_ir.passes.scheduling.list_schedule import Times, list_schedule
 from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 from hpmoe_ir.passes.scheduling.task_graph import TaskGraph, task_graph
 
 
-def list_order(work: SchedulingInput) -> Order:
+@dataclass(frozen=True)
+class ListOrder(Policy):
     """The order of a list schedule of one rank that stands for all; see `task_graph`.
 
     Ties go to the earlier expert. Times are for balanced routing; the order is right for any.
     """
-    graph = task_graph(work.families, work.dependences, work.ranks)
-    times = Times.of(work)
-    depths = FamilyGraph.of_dependences(work.families, work.dependences).depths()
-    way = ways_to_the_end(graph, times, depths, work.machine)
-    return list_schedule(work, graph, times, priorities(work, [-np.round(way, 9)]))
+
+    name = "list"
+
+    def __call__(self, work: SchedulingInput) -> Order:
+        graph = task_graph(work.families, work.dependences, work.ranks)
+        times = Times.of(work)
+        depths = FamilyGraph.of_dependences(work.families, work.dependences).depths()
+        way = ways_to_the_end(graph, times, depths, work.machine)
+        return list_schedule(work, graph, times, priorities(work, [-np.round(way, 9)]))
 
 
 def priorities(work: SchedulingInput, keys: list[Float64Array | IntArray]) -> IntArray:

@@ -1,6 +1,6 @@
 """Policy `overlap`: part after part of the rows, and the way back under the last products.
 
-List scheduling (see `order_list`) keeps cores busy but, going by the longest way to the end, does
+List scheduling (see `list_order`) keeps cores busy but, going by the longest way to the end, does
 the first product of all experts before the second of any: nothing can go back until half the work
 is done, and all sums are left for the end. `depth_first` hands rows on early but lets a core wait
 for its next task. This policy has the priorities of the one and the ready times of the other, and
@@ -11,8 +11,10 @@ nothing else meanwhile: an order that holds up little where one rank gets many t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import gcd
+from typing import Annotated
 
 import numpy as np
 
@@ -20,7 +22,8 @@ from hpmoe_ir.dialects.access import BlockSelector
 from hpmoe_ir.dialects.index import BoolArray, IntArray, dims_used, evaluate_index
 from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.integers import ceil_div
-from hpmoe_ir.kernels.shared import SHARE_SCALARS
+from hpmoe_ir.machines.core_kind import CoreKind
+from hpmoe_ir.options.options import Range
 from hpmoe_ir.passes.analysis.task_roles import (
     FamilyGraph,
     Segment,
@@ -31,8 +34,9 @@ from hpmoe_ir.passes.analysis.task_roles import (
     is_weight_gradient,
 )
 from hpmoe_ir.passes.policies.arrival import source_group_dim
-from hpmoe_ir.passes.policies.depth_first import depth_first
+from hpmoe_ir.passes.policies.depth_first import DepthFirst
 from hpmoe_ir.passes.policies.list_order import priorities
+from hpmoe_ir.passes.policies.policy import LookAheadPolicy
 from hpmoe_ir.passes.scheduling.free_cores import Lanes
 from hpmoe_ir.passes.scheduling.list_schedule import Limit, Times, list_schedule
 from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
@@ -47,7 +51,8 @@ GOLDEN = (3 - 5**0.5) / 2
 """The smaller part of the golden section: multiples of it lie evenly, however many there are."""
 
 
-def overlap(work: SchedulingInput) -> Order:
+@dataclass(frozen=True)
+class Overlap(LookAheadPolicy):
     """Parts of experts' rows one after the other, cut finely at the end.
 
     A part is the rows of an expert from one group of ranks, in the order in which they arrive. The
@@ -57,31 +62,42 @@ def overlap(work: SchedulingInput) -> Order:
     so that only the last block's are left at the end. Weight gradients come last of all, in place
     of waiting.
     """
-    by_expert = depth_first(work).keys
-    if not by_expert:
-        return Order(by_expert)
-    families = work.families
-    of_families = FamilyGraph.of_dependences(families, work.dependences)
-    segments = of_families.segments()
-    ending = _ending(families, of_families)
-    keys: list[IntArray] = []
-    for i, family in enumerate(families):
-        after = segments[i] is Segment.AFTER
-        place = 2 if after else int(i in ending)
-        columns = [
-            int(is_weight_gradient(family)),
-            place,
-            _column(family) if place else 0,
-            by_expert[i][:, 0],
-            _turn(work, family, by_expert[i][:, 1]),
-            i,
-            _place(family),
-        ]
-        keys.append(np.stack(np.broadcast_arrays(*columns), axis=1).astype(np.int64))
-    graph = task_graph(families, work.dependences, work.ranks)
-    order = priorities(work, list(np.concatenate(keys).T))
-    limits = _limits(work, segments, ending)
-    return list_schedule(work, graph, Times.of(work), order, limits, _lanes(work))
+
+    name = "overlap"
+
+    behind: Annotated[int, Range(0, unit="tasks")] = 2
+    """Lag between the two matmuls, in tasks per AIC."""
+
+    def __call__(self, work: SchedulingInput) -> Order:
+        by_expert = DepthFirst(self.ahead)(work).keys
+        if not by_expert:
+            return Order(by_expert)
+        families = work.families
+        of_families = FamilyGraph.of_dependences(families, work.dependences)
+        segments = of_families.segments()
+        ending = _ending(families, of_families)
+        keys: list[IntArray] = []
+        for i, family in enumerate(families):
+            after = segments[i] is Segment.AFTER
+            place = 2 if after else int(i in ending)
+            columns = [
+                int(is_weight_gradient(family)),
+                place,
+                _column(family) if place else 0,
+                by_expert[i][:, 0],
+                _turn(work, self, family, by_expert[i][:, 1]),
+                i,
+                _place(family),
+            ]
+            keys.append(np.stack(np.broadcast_arrays(*columns), axis=1).astype(np.int64))
+        graph = task_graph(families, work.dependences, work.ranks)
+        order = priorities(work, list(np.concatenate(keys).T))
+        limits = _limits(work, segments, ending)
+        return list_schedule(work, graph, Times.of(work), order, limits, _lanes(work))
+
+    @classmethod
+    def search_space(cls) -> Mapping[str, Sequence[object]]:
+        return {**super().search_space(), "behind": (0, 1, 2, 3, 4, 6)}
 
 
 def _ending(families: Sequence[TasksOp], graph: FamilyGraph) -> set[int]:
@@ -96,7 +112,7 @@ def _ending(families: Sequence[TasksOp], graph: FamilyGraph) -> set[int]:
     return returns | products if products else set()
 
 
-def _turn(work: SchedulingInput, family: TasksOp, by_expert: IntArray) -> IntArray:
+def _turn(work: SchedulingInput, policy: Overlap, family: TasksOp, by_expert: IntArray) -> IntArray:
     """The part of the rows at whose turn each task is."""
     expert = expert_of(family)
     if expert is None:
@@ -115,9 +131,9 @@ def _turn(work: SchedulingInput, family: TasksOp, by_expert: IntArray) -> IntArr
         part = part + (peer if is_dispatch(family) else -peer % work.ranks) * groups // work.ranks
         if is_dispatch(family):
             early = (peer == 0) & (expert < _early_experts(work))
-            return np.where(early, expert - work.ranks * groups, part - work.ahead * groups)
+            return np.where(early, expert - work.ranks * groups, part - policy.ahead * groups)
     behind = np.maximum(by_expert - expert, 0)
-    return part + behind * _lag(work, groups)
+    return part + behind * _lag(work, policy, groups)
 
 
 def _place(family: TasksOp) -> IntArray:
@@ -127,25 +143,27 @@ def _place(family: TasksOp) -> IntArray:
     from expert to expert they begin with another core, about a golden section further.
     """
     places, expert = np.arange(family.task_count), expert_of(family)
-    if family.find_kernel().scalars != SHARE_SCALARS or expert is None:
+    if not family.find_kernel().variant.shares_product or expert is None:
         return places
-    first, shares = (evaluate_index(s.data, family.coordinates(), 0) for s in family.scalars)
+    *_, first, shares = (evaluate_index(s.data, family.coordinates(), 0) for s in family.scalars)
     count = int(np.max(shares))
     steps = [step for step in range(1, count) if gcd(step, count) == 1] or [0]
     step = min(steps, key=lambda step: abs(step - GOLDEN * count))
     return (np.asarray(first) + expert * step) % count
 
 
-def _lag(work: SchedulingInput, groups: int) -> int:
+def _lag(work: SchedulingInput, policy: Overlap, groups: int) -> int:
     """Parts by which a product is behind the one before."""
     counts = [
         f.task_count / (len(np.unique(expert)) * groups)
         for f in work.families
-        if f.core.data == "aic"
+        if f.core_kind is CoreKind.AIC
         and not is_weight_gradient(f)
         and (expert := expert_of(f)) is not None
     ]
-    return int(np.ceil(work.behind * work.cores["aic"] / max(counts[0], 1))) if counts else 0
+    return (
+        int(np.ceil(policy.behind * work.cores[CoreKind.AIC] / max(counts[0], 1))) if counts else 0
+    )
 
 
 def _lanes(work: SchedulingInput) -> Lanes | None:
@@ -168,12 +186,12 @@ def _lanes(work: SchedulingInput) -> Lanes | None:
             turn = np.maximum(peer - 1, 0) + (expert * others if others < count else 0)
             lane = np.where(early, -1, turn % count)
         lanes.append(np.broadcast_to(lane, (family.task_count,)))
-    return Lanes("aiv", np.concatenate(lanes), count)
+    return Lanes(CoreKind.AIV, np.concatenate(lanes), count)
 
 
 def _lane_count(work: SchedulingInput) -> int:
     """As many lanes as fill the link, or so few more or less that ranks share them evenly."""
-    others, count = work.ranks - 1, min(_link_cores(work), work.cores["aiv"] // 2)
+    others, count = work.ranks - 1, min(_link_cores(work), work.cores[CoreKind.AIV] // 2)
     if not others or not count:
         return 0
     if others < count:
@@ -186,7 +204,7 @@ def _early_experts(work: SchedulingInput) -> int:
 
     They keep the matrix cores busy for which the lanes do not bring rows at once.
     """
-    return work.cores["aic"] - _lane_count(work)
+    return work.cores[CoreKind.AIC] - _lane_count(work)
 
 
 def _link_cores(work: SchedulingInput) -> int:
@@ -211,10 +229,10 @@ def _limits(work: SchedulingInput, segments: list[Segment], ending: set[int]) ->
         last.append(put & (i in ending))
         sums.append((segment is Segment.AFTER) & (column < column.max(initial=0)))
     link = _link_cores(work)
-    summing = max(1, round(SUMMING * work.cores["aiv"]))
+    summing = max(1, round(SUMMING * work.cores[CoreKind.AIV]))
     return [
         Limit(np.concatenate(puts), link),
-        Limit(np.concatenate(last), max(link, work.cores["aiv"] - summing)),
+        Limit(np.concatenate(last), max(link, work.cores[CoreKind.AIV] - summing)),
         Limit(np.concatenate(sums), summing, True),
     ]
 

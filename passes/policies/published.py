@@ -6,9 +6,12 @@ The other parts of that system's schedule are options of other passes, see docs/
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from hpmoe_ir.dialects.index import IntArray
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.passes.analysis.task_roles import (
     FamilyGraph,
     expert_of,
@@ -16,10 +19,12 @@ from hpmoe_ir.passes.analysis.task_roles import (
     is_dispatch,
     is_weight_gradient,
 )
+from hpmoe_ir.passes.policies.policy import Policy
 from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 
 
-def published(work: SchedulingInput) -> Order:
+@dataclass(frozen=True)
+class Published(Policy):
     """Operator after operator on each kind of core, dealt to the cores in turn.
 
     Puts go expert by expert, part by part, then peer by peer beginning with the own rank (with
@@ -30,19 +35,23 @@ def published(work: SchedulingInput) -> Order:
     What that system does outside of its kernel, building the route before and adding up or saving
     rows after, comes before all and after all; dealing begins with the first core for each.
     """
-    families = work.families
-    graph = FamilyGraph.of_dependences(families, work.dependences)
-    depths, segments = graph.depths(), graph.segments()
-    dispatches = {i for i, f in enumerate(families) if is_dispatch(f)}
-    keys: list[IntArray] = []
-    for i, family in enumerate(families):
-        first_product = family.core.data == "aic" and bool(graph.before[i] & dispatches)
-        expert = expert_of(family)
-        if first_product and expert is not None:
-            # Families of one depth share a place, so that their tasks mix by expert.
-            turn = [-1, expert, int(not is_weight_gradient(family)), i]
-        else:
-            turn = [i, 0, 0, 0]
-        columns = [segments[i], depths[i], *turn, expert_places(family, expert)]
-        keys.append(np.stack(np.broadcast_arrays(*columns), axis=1).astype(np.int64))
-    return Order(keys, segments=True)
+
+    name = "published"
+
+    def __call__(self, work: SchedulingInput) -> Order:
+        families = work.families
+        graph = FamilyGraph.of_dependences(families, work.dependences)
+        depths, segments = graph.depths(), graph.segments()
+        dispatches = {i for i, f in enumerate(families) if is_dispatch(f)}
+        keys: list[IntArray] = []
+        for i, family in enumerate(families):
+            first_product = family.core_kind is CoreKind.AIC and bool(graph.before[i] & dispatches)
+            expert = expert_of(family)
+            if first_product and expert is not None:
+                # Families of one depth share a place, so that their tasks mix by expert.
+                turn = [-1, expert, int(not is_weight_gradient(family)), i]
+            else:
+                turn = [i, 0, 0, 0]
+            columns = [segments[i], depths[i], *turn, expert_places(family, expert)]
+            keys.append(np.stack(np.broadcast_arrays(*columns), axis=1).astype(np.int64))
+        return Order(keys, segments=True)

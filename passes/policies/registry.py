@@ -1,26 +1,72 @@
-"""The policies of `assign-queues` by name."""
+"""The policies by name: those of this package's modules, then those of other packages.
+
+A module of `hpmoe_ir.passes.policies` that defines a named `Policy` adds it by being there; another
+package names its classes among the entry points of the group `hpmoe_ir.policies`.
+"""
 
 from __future__ import annotations
 
-from hpmoe_ir.passes.policies.arrival import arrival
-from hpmoe_ir.passes.policies.depth_first import depth_first
-from hpmoe_ir.passes.policies.fill import fill
-from hpmoe_ir.passes.policies.list_order import list_order
-from hpmoe_ir.passes.policies.operator_order import operator_order
-from hpmoe_ir.passes.policies.overlap import overlap
-from hpmoe_ir.passes.policies.published import published
-from hpmoe_ir.passes.policies.serial import serial
-from hpmoe_ir.passes.policies.waves import waves
-from hpmoe_ir.passes.scheduling.order import Policy
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
+from importlib import import_module
+from importlib.metadata import EntryPoint
+from pkgutil import iter_modules
 
-POLICIES: dict[str, Policy] = {
-    "arrival": arrival,
-    "depth-first": depth_first,
-    "fill": fill,
-    "list": list_order,
-    "operator-order": operator_order,
-    "overlap": overlap,
-    "published": published,
-    "serial": serial,
-    "waves": waves,
-}
+import hpmoe_ir.passes.policies as package
+from hpmoe_ir.diagnostics import InputError
+from hpmoe_ir.extensions import POLICIES, described, extensions, load
+from hpmoe_ir.options.options import OptionError
+from hpmoe_ir.passes.policies.policy import Policy
+
+
+@cache
+def built_in_policies() -> dict[str, type[Policy]]:
+    """The policies of this package, in the order of their names."""
+    found = {policy.name: policy for policy in _defined()}
+    return dict(sorted(found.items()))
+
+
+def policies() -> Mapping[str, Callable[[], type[Policy]]]:
+    """All policies by name, those of other packages loaded when they are asked for.
+
+    Raises OptionError where another package has a policy of a name that is taken.
+    """
+    found: dict[str, Callable[[], type[Policy]]] = {}
+    for name, policy in built_in_policies().items():
+        found[name] = partial(_same, policy)
+    try:
+        points = extensions(POLICIES)
+    except InputError as error:
+        raise OptionError(error.message) from error
+    for name, point in points.items():
+        if name in found:
+            raise OptionError(f"{described(point)}: expected another name, hpmoe_ir has '{name}'")
+        found[name] = partial(_loaded, point)
+    return found
+
+
+def _defined() -> Iterator[type[Policy]]:
+    for info in sorted(iter_modules(package.__path__), key=lambda info: info.name):
+        module = import_module(f"{package.__name__}.{info.name}")
+        for value in vars(module).values():
+            own = inspect.isclass(value) and value.__module__ == module.__name__
+            if own and issubclass(value, Policy) and not inspect.isabstract(value):
+                yield value
+
+
+def _same(policy: type[Policy]) -> type[Policy]:
+    return policy
+
+
+def _loaded(point: EntryPoint) -> type[Policy]:
+    """A policy of another package. Raises OptionError."""
+    try:
+        found = load(point)
+    except InputError as error:
+        raise OptionError(error.message) from error
+    if not (inspect.isclass(found) and issubclass(found, Policy) and found.name == point.name):
+        raise OptionError(
+            f"{described(point)}: expected a subclass of Policy whose name is '{point.name}'"
+        )
+    return found

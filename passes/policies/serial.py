@@ -10,6 +10,7 @@ from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.integers import ceil_div
 from hpmoe_ir.passes.analysis.task_roles import FamilyGraph, Segment, expert_of, is_put
+from hpmoe_ir.passes.policies.policy import Policy
 from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 
 GOLDEN = 0.618
@@ -25,20 +26,26 @@ class Stage:
     """Whether it is a collective: it puts rows or counts into other ranks' memory."""
 
 
-def serial(work: SchedulingInput) -> Order:
+@dataclass(frozen=True)
+class Serial(Policy):
     """Stage after stage; each is dealt to the cores as an operator of its own is.
 
     The tasks of the next expert begin with another core each time, so that cores that get a tile
     more than others are not the same for every expert.
     """
-    graph = FamilyGraph.of_dependences(work.families, work.dependences)
-    keys: list[IntArray] = [np.empty((0, 0), np.int64)] * len(work.families)
-    for number, stage in enumerate(stages_of(graph)):
-        for i in stage.families:
-            family = work.families[i]
-            columns = [number, i, *_turns(family)]
-            keys[i] = np.stack(np.broadcast_arrays(*columns), axis=1).astype(np.int64)
-    return Order(keys, segments=True)
+
+    name = "serial"
+    serial = True
+
+    def __call__(self, work: SchedulingInput) -> Order:
+        graph = FamilyGraph.of_dependences(work.families, work.dependences)
+        keys: list[IntArray] = [np.empty((0, 0), np.int64)] * len(work.families)
+        for number, stage in enumerate(stages_of(graph)):
+            for i in stage.families:
+                family = work.families[i]
+                columns = [number, i, *_turns(family)]
+                keys[i] = np.stack(np.broadcast_arrays(*columns), axis=1).astype(np.int64)
+        return Order(keys, segments=True)
 
 
 def stages_of(graph: FamilyGraph) -> list[Stage]:

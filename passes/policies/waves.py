@@ -9,10 +9,16 @@ products; that weight gradients come last in a wave, and the vector queues, are 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
 import numpy as np
 
 from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.integers import ceil_div
+from hpmoe_ir.machines.core_kind import CoreKind
+from hpmoe_ir.options.options import Range
 from hpmoe_ir.passes.analysis.task_roles import (
     FamilyGraph,
     Segment,
@@ -21,38 +27,51 @@ from hpmoe_ir.passes.analysis.task_roles import (
     is_dispatch,
     is_weight_gradient,
 )
+from hpmoe_ir.passes.policies.policy import LookAheadPolicy
 from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 
 TASKS_OF_A_WAVE = 2
 """Tasks of the first product that a wave should have for each matrix core."""
 
 
-def waves(work: SchedulingInput) -> Order:
-    """Wave after wave of `wave` experts: products in the order of the graph, then gradients.
+@dataclass(frozen=True)
+class Waves(LookAheadPolicy):
+    """Wave after wave of `experts` experts: products in the order of the graph, then gradients.
 
-    With `wave=0` a wave has as many experts as give each matrix core two tasks of the product with
-    fewest tasks. Puts to the experts are a wave early, or more where `ahead` says so.
+    With `experts=0` a wave has as many experts as give each matrix core two tasks of the product
+    with fewest tasks. Puts to the experts are a wave early, or more where `ahead` says so.
     """
-    graph = FamilyGraph.of_dependences(work.families, work.dependences)
-    segments, depths = graph.segments(), graph.depths()
-    size = work.wave or _wave_size(work)
-    early = max(1, ceil_div(work.ahead, size))
-    keys: list[IntArray] = []
-    for i, family in enumerate(work.families):
-        expert = expert_of(family) if segments[i] is Segment.LAYER else None
-        wave: IntArray | int = 0
-        if expert is not None:
-            wave = expert // size - (early if is_dispatch(family) else 0)
-        columns = [
-            segments[i],
-            wave,
-            int(is_weight_gradient(family)),
-            depths[i],
-            i,
-            expert_places(family, expert),
-        ]
-        keys.append(np.stack(np.broadcast_arrays(*columns), axis=1).astype(np.int64))
-    return Order(keys)
+
+    name = "waves"
+
+    experts: Annotated[int, Range(0, unit="experts")] = 0
+    """Experts of a wave; 0: as many as keep the matrix cores busy."""
+
+    def __call__(self, work: SchedulingInput) -> Order:
+        graph = FamilyGraph.of_dependences(work.families, work.dependences)
+        segments, depths = graph.segments(), graph.depths()
+        size = self.experts or _wave_size(work)
+        early = max(1, ceil_div(self.ahead, size))
+        keys: list[IntArray] = []
+        for i, family in enumerate(work.families):
+            expert = expert_of(family) if segments[i] is Segment.LAYER else None
+            wave: IntArray | int = 0
+            if expert is not None:
+                wave = expert // size - (early if is_dispatch(family) else 0)
+            columns = [
+                segments[i],
+                wave,
+                int(is_weight_gradient(family)),
+                depths[i],
+                i,
+                expert_places(family, expert),
+            ]
+            keys.append(np.stack(np.broadcast_arrays(*columns), axis=1).astype(np.int64))
+        return Order(keys)
+
+    @classmethod
+    def search_space(cls) -> Mapping[str, Sequence[object]]:
+        return {**super().search_space(), "experts": (0, 1, 2, 4, 8)}
 
 
 def _wave_size(work: SchedulingInput) -> int:
@@ -60,12 +79,12 @@ def _wave_size(work: SchedulingInput) -> int:
     products = [
         (f.task_count, int(expert.max()) + 1)
         for f in work.families
-        if f.core.data == "aic" and not is_weight_gradient(f)
+        if f.core_kind is CoreKind.AIC and not is_weight_gradient(f)
         for expert in (expert_of(f),)
         if expert is not None
     ]
     if not products:
         return 1
     tasks, experts = min(products)
-    wanted = TASKS_OF_A_WAVE * work.cores["aic"]
+    wanted = TASKS_OF_A_WAVE * work.cores[CoreKind.AIC]
     return max(1, min(experts, ceil_div(wanted * experts, tasks)))

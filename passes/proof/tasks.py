@@ -25,7 +25,7 @@ from hpmoe_ir.dialects.queue import (
     signals_of,
     waits_of,
 )
-from hpmoe_ir.dialects.tile import TasksOp
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.passes.analysis.task_numbers import (
     TaskNumbers,
     first_places,
@@ -230,7 +230,7 @@ def _queues(program: ProgramOp, first: dict[str, int]) -> tuple[list[str], IntAr
     parts: list[IntArray] = [np.zeros(0, dtype=np.int64)]
     starts: list[IntArray] = [np.zeros(1, dtype=np.int64)]
     total = 0
-    for kind in TasksOp.CORES:
+    for kind in CoreKind:
         order = orders_of(program).get(kind)
         if order is None:
             continue

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hpmoe_ir.dialects.index import IntArray
+from hpmoe_ir.machines.core_kind import CoreKind
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Lanes:
     however long they take. There must be fewer lanes than cores.
     """
 
-    kind: str
+    kind: CoreKind
     lane: IntArray
     """The lane of each task, -1 where it is in none."""
     count: int

@@ -15,6 +15,7 @@ import numpy as np
 
 from hpmoe_ir.dialects.index import BoolArray, IntArray
 from hpmoe_ir.dtypes import Float64Array
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.passes.scheduling.free_cores import FreeCores, Lanes
 from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 from hpmoe_ir.passes.scheduling.task_graph import TaskGraph
@@ -83,23 +84,23 @@ class _Simulation:
         self.limit: list[int] = limit.tolist()
         self.apart = [False, *(found.apart for found in limits)]
         self.left = [graph.task_count, *(found.most for found in limits)]
-        self.held: dict[str, list[list[tuple[int, int]]]] = {
+        self.held: dict[CoreKind, list[list[tuple[int, int]]]] = {
             kind: [[] for _ in self.left] for kind in work.cores
         }
         self.core_time, self.link_time = times.core.tolist(), times.link.tolist()
         self.priority = priority.tolist()
-        self.kind = [f.core.data for f in work.families for _ in range(f.task_count)]
+        self.kind = [f.core_kind for f in work.families for _ in range(f.task_count)]
         self.remote_delay = work.machine.rates.latency_remote_signal
         self.local_delay = work.machine.rates.latency_signal
         self._link_events()
-        apart: dict[str, int] = {
+        apart: dict[CoreKind, int] = {
             self.kind[int(np.argmax(found.tasks))]: found.most
             for found in limits
             if found.apart and found.tasks.any()
         }
         self.free = {kind: FreeCores(n, apart.get(kind, 0)) for kind, n in work.cores.items()}
-        self.ready: dict[str, list[tuple[int, int]]] = {kind: [] for kind in work.cores}
-        lanes = lanes or Lanes("aiv", np.full(graph.task_count, -1), 0)
+        self.ready: dict[CoreKind, list[tuple[int, int]]] = {kind: [] for kind in work.cores}
+        lanes = lanes or Lanes(CoreKind.AIV, np.full(graph.task_count, -1), 0)
         self.lane: list[int] = lanes.lane.tolist()
         self.lane_left, self.lane_cores = lanes.sizes, self.free[lanes.kind]
         self.lane_ready: list[list[tuple[int, int]]] = [[] for _ in range(lanes.count)]

@@ -10,7 +10,7 @@ Each policy is a module of `passes/policies`; its `registry` has them by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from hpmoe_ir.dialects.index import IntArray, evaluate_index, flat_events
 from hpmoe_ir.dialects.tile import BufferOp, DependenceOp, TasksOp
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import Machine
 from hpmoe_ir.passes.analysis.dependence import ranks_that_differ
 
@@ -27,21 +28,15 @@ Keys: TypeAlias = list[IntArray]
 
 @dataclass(frozen=True)
 class SchedulingInput:
-    """What a policy is given: the tasks, and what it may be told about the order."""
+    """What a policy is given: the tasks of a program and the cores that take them."""
 
     families: Sequence[TasksOp]
     dependences: Sequence[DependenceOp]
     buffers: dict[str, BufferOp]
     ranks: int
     machine: Machine
-    cores: dict[str, int]
+    cores: dict[CoreKind, int]
     """Cores of each kind that take tasks."""
-    ahead: int = 2
-    """Experts by which puts are early, with `depth-first` and `overlap`."""
-    wave: int = 0
-    """Experts of a wave, with `waves`; 0: as many as keep the matrix cores busy."""
-    behind: int = 2
-    """Tasks for each matrix core by which the next product is behind, with `overlap`."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +48,6 @@ class Order:
     """Whether dealing to cores begins anew with the first core where the first key changes."""
     cores: list[IntArray] | None = None
     """For each family, the core of each task, among those that take tasks; None: in turn."""
-
-
-Policy: TypeAlias = Callable[[SchedulingInput], Order]
 
 
 def first_violation(

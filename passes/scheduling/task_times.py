@@ -1,33 +1,28 @@
-"""How long tasks take, roughly: from what kernels declare and the rates of the machine.
+"""How long tasks take, roughly: what their kernels say for the sizes of their tiles.
 
-For policies that compare orders, not for predictions: no pipe of a core is modelled, only which of
-its resources is the busiest, under balanced routing with as many tokens as a rank may bring. Of
-matrix tasks blocks are counted as their kernels do them (`matrix_times`).
+For policies that compare orders, not for predictions: routing is taken to be balanced, with as many
+tokens as a rank may bring. The time of a task is its kernel's (`Kernel.seconds`), and a poll, a
+signal and the use of the link besides.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from xdsl.ir.affine import AffineExpr
 
-from hpmoe_ir.dialects.access import Access, BlockSelector
-from hpmoe_ir.dialects.index import IntArray, evaluate_index
+from hpmoe_ir.dialects.access import Access, BlockSelector, WholeSelector
+from hpmoe_ir.dialects.index import IntArray, dims_used, evaluate_index
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile import BufferOp, TasksOp, element_bytes
 from hpmoe_ir.dtypes import Float64Array
-from hpmoe_ir.kernels.cann_like import PLAIN_PREFIX
-from hpmoe_ir.kernels.matmul_tile import CUBE_MACS, ELEMENT_BYTES, MatmulTile
-from hpmoe_ir.kernels.matrix_times import Product
-from hpmoe_ir.machines.machine import Machine
-from hpmoe_ir.passes.annotate_costs import family_cost, region_columns, tasks_of_a_region
+from hpmoe_ir.kernels.kernel import TileSizes
 from hpmoe_ir.passes.scheduling.order import SchedulingInput
 
 ROUTE_READS = 6
 """Words of the route that a put reads from memory to find its rows."""
-FLOAT_BYTES = 4
-"""Vector kernels compute in float."""
 
 
 @dataclass(frozen=True)
@@ -41,76 +36,74 @@ class TaskTimes:
 
 
 def task_times(family: TasksOp, work: SchedulingInput) -> TaskTimes:
-    """The times of a family's tasks, by its costs or those that its kernel declares."""
-    machine = work.machine
+    """The times of a family's tasks, by its kernel and what the worker does around it."""
+    machine, kernel = work.machine, family.find_kernel()
     rates = machine.rates
-    cost = (family.cost or family_cost(family, work.buffers)).data
-    rows = _rows(family, work)
-    cores = machine.cores(family.core.data)
-    shared = rates.shared_bandwidth_l2 / cores
+    sizes = tile_sizes(family, work)
     alone = rates.latency_poll + rates.latency_signal
-    if family.core.data == "aic":
-        core = _matrix_seconds(family, work, rows) + alone
-    else:
-        compute = cost.vector_elements * FLOAT_BYTES / _vector_bytes(machine)
-        move = cost.bytes_moved / min(rates.core_bandwidth_gm_to_ub, shared)
-        # Each row, or copy of it, is a transfer by itself.
-        regions = (*family.read_accesses, *family.write_accesses)
-        row = ELEMENT_BYTES * max(region_columns(r, work.buffers[r.buffer]) for r in regions)
-        move += cost.bytes_moved / row * rates.dma_gm_to_ub_start / rates.clock_frequency
-        core = rows * max(compute, move) + alone
-        if family.route is not None and family.target_peer is not None:
-            core += ROUTE_READS * rates.latency_poll
-    link = np.zeros(family.task_count)
+    core = kernel.seconds(machine, sizes) + alone
     peer = family.target_peer
-    if peer is not None:
-        # Half of the bytes are loads; what goes to the own rank takes no link.
-        away = np.asarray(evaluate_index(peer, family.coordinates(), 0)) != 0
-        sent = np.where(away, rows * cost.bytes_moved / 2, 0.0)
-        core = np.maximum(core, sent / rates.core_bandwidth_link + alone)
-        link = sent / rates.shared_bandwidth_link_out
-    return TaskTimes(core, link)
+    if peer is None:
+        return TaskTimes(core, np.zeros(family.task_count))
+    if family.route is not None:
+        core += ROUTE_READS * rates.latency_poll
+    # Half of the bytes are loads; what goes to the own rank takes no link.
+    away = np.asarray(evaluate_index(peer, family.coordinates(), 0)) != 0
+    sent = np.where(away, sizes.rows * kernel.task_cost(sizes).bytes_moved / 2, 0.0)
+    core = np.maximum(core, sent / rates.core_bandwidth_link + alone)
+    return TaskTimes(core, sent / rates.shared_bandwidth_link_out)
 
 
-def _matrix_seconds(family: TasksOp, work: SchedulingInput, rows: Float64Array) -> Float64Array:
-    """Of matrix tasks, on cores that have the chip for themselves."""
-    macs = rows * (family.cost or family_cost(family, work.buffers)).data.macs
-    options = family.int_options
-    if not {"tile_m", "tile_n", "tile_k"} <= options.keys():
-        return macs / (CUBE_MACS * work.machine.rates.clock_frequency)
-    written = family.write_accesses[0]
-    buffer = work.buffers[written.buffer]
-    across = region_columns(written, buffer)
-    gradient = written.rows is None
-    down = np.full_like(rows, _region_rows(written, buffer)) if gradient else rows
-    # Tasks that share a result do whole blocks of it.
-    shares = tasks_of_a_region(family)
-    depth = rows if gradient else macs * shares / np.maximum(down * across, 1)
-    assert not isinstance(buffer.content, RouteType)
-    return Product(
-        work.machine,
-        MatmulTile(*(options[f"tile_{d}"] for d in "mnk")),
-        down,
-        across,
-        depth,
-        element_bytes(buffer.content.element_type),
-        shares,
-        plain=family.kernel.data.startswith(PLAIN_PREFIX),
-        gradient=gradient,
-    ).seconds()
-
-
-def _region_rows(region: Access, buffer: BufferOp) -> int:
-    """Rows of a region of fixed size."""
+def tile_sizes(family: TasksOp, work: SchedulingInput) -> TileSizes:
+    """Sizes of the tiles of a family's tasks, under balanced routing."""
+    reads, writes = (
+        tuple(access_columns(a, work.buffers[a.buffer]) for a in accesses)
+        for accesses in (family.read_accesses, family.write_accesses)
+    )
+    result = family.write_accesses[0]
+    buffer = work.buffers[result.buffer]
     content = buffer.content
-    if isinstance(content, RouteType) or len(region.selectors) < 2:
+    return TileSizes(
+        rows=_rows(family, work),
+        read_columns=reads,
+        write_columns=writes,
+        options=family.int_options,
+        result_rows=1 if result.rows is not None else _access_rows(result, buffer),
+        result_bytes=0 if isinstance(content, RouteType) else element_bytes(content.element_type),
+        sharing=sharing_tasks(family),
+    )
+
+
+def sharing_tasks(family: TasksOp) -> int:
+    """Tasks that write one part together, 1 unless all parts are written by `scatter`."""
+    accesses = family.write_accesses
+    if not all(access.scatter for access in accesses):
         return 1
-    selector, extent = region.selectors[-2], content.dims[-2]
+    used = {d for access in accesses for e in access.exprs for d in dims_used(e)}
+    return prod(n for d, n in enumerate(family.extents) if d not in used)
+
+
+def access_columns(access: Access, buffer: BufferOp) -> int:
+    """Columns of an access's tile, 1 where they are dynamic rows of one number each."""
+    if isinstance(buffer.content, RouteType):
+        return 1
+    selector, extent = access.selectors[-1], buffer.content.dims[-1]
+    match selector:
+        case WholeSelector():
+            return extent
+        case BlockSelector():
+            return min(selector.size, extent)
+        case _:
+            return 1
+
+
+def _access_rows(access: Access, buffer: BufferOp) -> int:
+    """Rows of an access's tile, where they are not dynamic."""
+    content = buffer.content
+    if isinstance(content, RouteType) or len(access.selectors) < 2:
+        return 1
+    selector, extent = access.selectors[-2], content.dims[-2]
     return min(selector.size, extent) if isinstance(selector, BlockSelector) else extent
-
-
-def _vector_bytes(machine: Machine) -> float:
-    return machine.rates.vector_bytes_per_cycle * machine.rates.clock_frequency
 
 
 def _rows(family: TasksOp, work: SchedulingInput) -> Float64Array:

@@ -1,8 +1,8 @@
 """What an operation is given to become families of tile tasks.
 
-`convert-comm-to-tile` walks the operations of a function and asks each for its tasks. An operation
-of another dialect brings its own answer by the trait `HasTilingTrait`; for an element-wise one on
-grouped rows, `RowwiseTilingTrait` with the name of a kernel is enough.
+`convert-comm-to-tile` walks the operations of a function and asks each for its tasks. For an
+operation that works row by row, `RowwiseTrait` with the name of a kernel is enough; another one of
+another dialect brings its own answer by the trait `HasTilingTrait`.
 """
 
 from __future__ import annotations
@@ -29,54 +29,13 @@ from hpmoe_ir.dialects.access import (
 from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.moe import tensor_type
 from hpmoe_ir.dialects.placement import AnyTensor, RouteType, RowsAttr
+from hpmoe_ir.dialects.rowwise import RowwiseTrait
 from hpmoe_ir.dialects.tile import BufferOp, TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
 from hpmoe_ir.integers import ceil_div
-from hpmoe_ir.kernels.cann_like import PLAIN_PREFIX
-from hpmoe_ir.kernels.matmul_tile import MatmulTile
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import Machine
-
-
-@dataclass(frozen=True)
-class Partition:
-    """How the work is cut. Each number but the matrix tile is a number of parts."""
-
-    source_groups: int
-    """Groups of source ranks into which an expert's rows are cut."""
-    row_chunks: int
-    """Parts of the rows of an expert and group."""
-    put_chunks: int
-    """Parts of the rows from one rank to one expert."""
-    token_chunks: int
-    """Parts of a rank's tokens."""
-    task_cols: int
-    """Columns of a matrix task; 0: chosen for each product."""
-    put_rows: int
-    """Most rows of a put; 0: as many as `put_chunks` makes it."""
-    return_cols: int
-    """Columns of a put on the way back, and of a sum over a token's copies; 0: all."""
-    vector_rows: int
-    """Most rows of a vector task on an expert's rows; 0: as many as `row_chunks` makes it."""
-    vector_chunks: int
-    """Equal parts of the rows of an expert and group for vector tasks; 0: as `row_chunks` says."""
-    matrix_shares: int
-    """Matrix tasks that share a product of an expert and group, block by block; 0: they have
-    columns and chunks of rows."""
-    matmul: MatmulTile
-    gradient_cols: int = 0
-    """Columns of a task of a weight gradient; 0: those of `task_cols`, or chosen for each."""
-    last_gradients: int = 0
-    """Local experts, the last ones, whose weight gradients `gradient_cols` cuts; 0: all."""
-    last_experts: int = 0
-    """Local experts, the last ones, that `return_cols` cuts on the way back, in their last product
-    and in the puts after it; 0: all, in the puts alone."""
-    plain_products: bool = False
-    """Whether matrix tasks run the plain kernels."""
-
-    def matrix_kernel(self, name: str) -> str:
-        """The kernel of matrix tasks for `grouped_matmul` or `weight_gradient`."""
-        plain = PLAIN_PREFIX if self.plain_products else ""
-        return f"{plain}{name}_share" if self.matrix_shares else f"{plain}{name}"
+from hpmoe_ir.passes.tiling.options import TilingOptions
 
 
 @dataclass(frozen=True)
@@ -116,7 +75,8 @@ class Tiling:
     """The program that is being made, and where the values of the function are in it."""
 
     machine: Machine
-    partition: Partition
+    partition: TilingOptions
+    """Into which parts, each number made up."""
     ranks: int
     buffers: list[BufferOp] = field(default_factory=list[BufferOp])
     families: list[TasksOp] = field(default_factory=list[TasksOp])
@@ -269,6 +229,11 @@ class Tiling:
         return GroupedRows(e, g, self.partition.source_groups, chunk)
 
 
+def even_part(count: int, most: int) -> int:
+    """The size of parts of `count` things: as few parts as `most` things a part allow, and even."""
+    return ceil_div(count, ceil_div(count, most))
+
+
 def buffer_type_of(tensor: AnyTensor) -> BufferType:
     """Type of the buffer that holds a tensor, its capacity in rows in place of `?`."""
     shape = list(tensor.get_shape())
@@ -288,48 +253,25 @@ class HasTilingTrait(OpTrait, ABC):
         """Adds the buffers and families of `op` to `tiling`."""
 
 
-class RowwiseTilingTrait(HasTilingTrait):
-    """An operation on grouped rows that works on each row by itself, in one kernel.
-
-    A subclass names the kernel. All operands are rows of the same route; the result has as many.
-
-    ```python
-    class ClampTiling(RowwiseTilingTrait):
-        kernel = "clamp"
-    ```
-    """
-
-    kernel: str
-
-    @classmethod
-    def options(cls, op: Operation) -> dict[str, int]:
-        """Integer options of the kernel; none unless a subclass has some."""
-        return {}
-
-    @classmethod
-    def to_tasks(cls, op: Operation, tiling: Tiling) -> None:
-        (result,) = op.results
-        route = route_of_rows(op.operands, tiling)
-        rows = tiling.vector_rows(route.type)
-
-        def access(name: str) -> Access:
-            selectors: tuple[Selector, ...] = (rows, WholeSelector())
-            return Access(name, selectors)
-
-        reads = [access(tiling.place(value)) for value in op.operands]
-        short = op.name.split(".")[-1]
-        tiling.tasks(
-            TasksOp(
-                tiling.fresh(short),
-                tiling.vector_grid(route.type),
-                "aiv",
-                cls.kernel,
-                reads,
-                [access(tiling.result(result, short))],
-                cls.options(op),
-                route.route,
-            )
+def rowwise_tasks(op: Operation, trait: RowwiseTrait, tiling: Tiling) -> None:
+    """One task for each part of an expert's rows."""
+    (result,) = op.results
+    route = route_of_rows(op.operands, tiling)
+    rows = tiling.vector_rows(route.type)
+    short = op.name.split(".")[-1]
+    reads = [Access(tiling.place(value), (rows, WholeSelector())) for value in op.operands]
+    tiling.tasks(
+        TasksOp(
+            tiling.fresh(short),
+            tiling.vector_grid(route.type),
+            CoreKind.AIV,
+            trait.kernel,
+            reads,
+            [Access(tiling.result(result, short), (rows, WholeSelector()))],
+            trait.options(op),
+            route.route,
         )
+    )
 
 
 def route_of_rows(values: Sequence[SSAValue], tiling: Tiling) -> RouteBuffers:

@@ -20,10 +20,12 @@ from hpmoe_ir.dialects.access import (
     WholeSelector,
 )
 from hpmoe_ir.dialects.placement import GroupedAttr, RowsAttr, TokensAttr
+from hpmoe_ir.dialects.rowwise import RowwiseTrait
 from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.integers import ceil_div
-from hpmoe_ir.kernels.matmul_tile import CUBE, even_part
-from hpmoe_ir.passes.tiling.context import RowwiseTilingTrait, Tiling, route_behind
+from hpmoe_ir.kernels.device import FRACTAL
+from hpmoe_ir.machines.core_kind import CoreKind
+from hpmoe_ir.passes.tiling.context import Tiling, even_part, route_behind, rowwise_tasks
 
 WHOLE = WholeSelector()
 ZERO = AffineExpr.constant(0)
@@ -39,7 +41,7 @@ def sum_copies_tasks(op: moe.SumCopiesOp, tiling: Tiling) -> None:
         TasksOp(
             tiling.fresh("sum_copies"),
             [("b", tokens.count), *grid],
-            "aiv",
+            CoreKind.AIV,
             "sum_copies",
             [
                 Access(tiling.place(op.back), (WHOLE, cols)),
@@ -59,7 +61,7 @@ def gate_gradient_tasks(op: moe.GateGradientOp, tiling: Tiling) -> None:
         TasksOp(
             tiling.fresh("gate_gradient"),
             [("b", tokens.count)],
-            "aiv",
+            CoreKind.AIV,
             "gate_gradient",
             [
                 Access(tiling.place(op.back), (WHOLE, WHOLE)),
@@ -72,25 +74,13 @@ def gate_gradient_tasks(op: moe.GateGradientOp, tiling: Tiling) -> None:
     )
 
 
-class SwigluGradTiling(RowwiseTilingTrait):
-    """`moe.swiglu_grad` works on each row by itself."""
-
-    kernel = "swiglu_grad"
-
-
-class AddGroupedTiling(RowwiseTilingTrait):
-    """`moe.add` of grouped rows works on each row by itself."""
-
-    kernel = "add_rows"
-
-
 def add_tasks(op: moe.AddOp, tiling: Tiling) -> None:
     """Part by part of the rows: of the tokens, or of the experts' rows."""
     encoding, element = moe.tensor_type(op.lhs).encoding, moe.tensor_type(op.lhs).element_type
     if isinstance(encoding, RowsAttr) and not isinstance(element, BFloat16Type | Float16Type):
         refuse(op, f"convert-comm-to-tile: moe.add: no kernel is registered for sums of {element}")
     if isinstance(encoding, GroupedAttr):
-        AddGroupedTiling.to_tasks(op, tiling)
+        rowwise_tasks(op, RowwiseTrait("add_rows"), tiling)
         return
     if not isinstance(encoding, TokensAttr):
         refuse(op, f"convert-comm-to-tile: moe.add: no kernel is registered for rows of {encoding}")
@@ -100,7 +90,7 @@ def add_tasks(op: moe.AddOp, tiling: Tiling) -> None:
         TasksOp(
             tiling.fresh("add"),
             [("b", tokens.count)],
-            "aiv",
+            CoreKind.AIV,
             "add_rows",
             [
                 Access(tiling.place(op.lhs), (tokens, WHOLE)),
@@ -125,11 +115,11 @@ def weight_gradient_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
     shape = moe.tensor_type(op.product).get_shape()
     tile = tiling.partition.matmul
     for what, size in (("lhs", shape[1]), ("rhs", shape[2])):
-        if size % CUBE:
+        if size % FRACTAL:
             refuse(
                 op,
                 f"convert-comm-to-tile: moe.grouped_matmul: the width of {what} must be a "
-                f"multiple of {CUBE}, found {size}",
+                f"multiple of {FRACTAL}, found {size}",
             )
     rows = GroupedRows(D0, ZERO, 1)
     shares = tiling.partition.matrix_shares
@@ -144,7 +134,7 @@ def weight_gradient_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
             TasksOp(
                 tiling.fresh("weight_gradient"),
                 [("e", experts.count), *grid],
-                "aic",
+                CoreKind.AIC,
                 tiling.partition.matrix_kernel("weight_gradient"),
                 [
                     experts.access(Access(tiling.place(op.lhs), (rows, lhs_cols))),
@@ -187,7 +177,6 @@ def _gradient_blocks(
 GRADIENT_TILINGS: dict[type[Operation], Callable[..., None]] = {
     moe.SumCopiesOp: sum_copies_tasks,
     moe.GateGradientOp: gate_gradient_tasks,
-    moe.SwiGLUGradOp: SwigluGradTiling.to_tasks,
     moe.AddOp: add_tasks,
 }
 """The tilings of the operations that only gradients need."""

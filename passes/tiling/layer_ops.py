@@ -20,18 +20,21 @@ from hpmoe_ir.dialects.access import (
     WholeSelector,
 )
 from hpmoe_ir.dialects.index import RANK
+from hpmoe_ir.dialects.rowwise import RowwiseTrait
 from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
 from hpmoe_ir.integers import ceil_div
-from hpmoe_ir.kernels.matmul_tile import CUBE, even_part
+from hpmoe_ir.kernels.device import FRACTAL
 from hpmoe_ir.kernels.route_layout import WORDS_PER_LINE
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.passes.tiling.context import (
     ExpertRange,
     HasTilingTrait,
     RouteBuffers,
-    RowwiseTilingTrait,
     Tiling,
     buffer_type_of,
+    even_part,
+    rowwise_tasks,
 )
 from hpmoe_ir.passes.tiling.gradient_ops import GRADIENT_TILINGS, weight_gradient_tasks
 
@@ -63,7 +66,7 @@ def count_tasks(op: comm.CountTokensOp, tiling: Tiling) -> None:
         TasksOp(
             tiling.fresh("count"),
             [("b", parts)],
-            "aiv",
+            CoreKind.AIV,
             "count_tokens",
             [Access(tiling.place(op.ids), (TokenRows(D0, parts), WHOLE))],
             [Access(counts, (IndexSelector(D0), WHOLE))],
@@ -77,7 +80,7 @@ def exchange_tasks(op: comm.ExchangeOp, tiling: Tiling) -> None:
         TasksOp(
             tiling.fresh("exchange"),
             [("p", tiling.ranks)],
-            "aiv",
+            CoreKind.AIV,
             "exchange_counts",
             [Access(tiling.place(op.counts), (WHOLE, WHOLE))],
             [Access(tiling.place(op.window), (IndexSelector(RANK), WHOLE), peer=D0)],
@@ -111,7 +114,7 @@ def route_tasks(op: comm.RouteOp, tiling: Tiling) -> None:
         TasksOp(
             tiling.fresh("place"),
             [("b", parts)],
-            "aiv",
+            CoreKind.AIV,
             "place_tokens",
             [
                 Access(tiling.place(op.ids), (tokens, WHOLE)),
@@ -125,7 +128,7 @@ def route_tasks(op: comm.RouteOp, tiling: Tiling) -> None:
         TasksOp(
             tiling.fresh("build_route"),
             [],
-            "aiv",
+            CoreKind.AIV,
             "build_route",
             [Access(tiling.place(op.all_counts), (WHOLE, WHOLE))],
             [Access(route, (WHOLE,)), Access(status, (WHOLE,))],
@@ -147,7 +150,7 @@ def put_tasks(op: comm.PutOp, tiling: Tiling) -> None:
             TasksOp(
                 tiling.fresh("dispatch"),
                 [("p", ranks), ("e", local), ("c", parts)],
-                "aiv",
+                CoreKind.AIV,
                 "gather_scaled_rows" if weights else "gather_rows",
                 [
                     Access(source, (WHOLE, WHOLE)),
@@ -171,7 +174,7 @@ def put_tasks(op: comm.PutOp, tiling: Tiling) -> None:
                 TasksOp(
                     tiling.fresh("return"),
                     grid,
-                    "aiv",
+                    CoreKind.AIV,
                     "copy_rows",
                     [experts.access(read)],
                     [written],
@@ -202,7 +205,7 @@ def wait_tasks(op: comm.WaitOp, tiling: Tiling) -> None:
         TasksOp(
             tiling.fresh(f"save_{saved}"),
             grid,
-            "aiv",
+            CoreKind.AIV,
             "copy_rows",
             [Access(window, (rows, WHOLE))],
             [Access(saved, (rows, WHOLE))],
@@ -220,11 +223,11 @@ def matmul_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
     columns = moe.tensor_type(op.product).get_shape()[-1]
     depth = moe.tensor_type(op.lhs).get_shape()[-1]
     for what, size in (("rows", depth), ("result", columns)):
-        if size % CUBE:
+        if size % FRACTAL:
             refuse(
                 op,
                 f"convert-comm-to-tile: moe.grouped_matmul: the width of the {what} must be a "
-                f"multiple of {CUBE}, found {size}",
+                f"multiple of {FRACTAL}, found {size}",
             )
     shares = tiling.partition.matrix_shares
     block = tiling.partition.task_cols or _task_cols(tiling, route.type.local_experts, columns)
@@ -246,7 +249,7 @@ def matmul_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
             TasksOp(
                 tiling.fresh("matmul"),
                 experts.grid([*tiling.matrix_grid(route.type), last]),
-                "aic",
+                CoreKind.AIC,
                 tiling.partition.matrix_kernel("grouped_matmul"),
                 [
                     experts.access(Access(tiling.place(op.lhs), (rows, WHOLE))),
@@ -283,12 +286,6 @@ def _task_cols(tiling: Tiling, local_experts: int, columns: int) -> int:
     return width * even_part(across, most)
 
 
-class SwigluTiling(RowwiseTilingTrait):
-    """`moe.swiglu` works on each row by itself."""
-
-    kernel = "swiglu"
-
-
 def weighted_sum_tasks(op: moe.WeightedSumOp, tiling: Tiling) -> None:
     """One task for each part of the tokens and block of columns."""
     route = tiling.routes[op.route]
@@ -299,7 +296,7 @@ def weighted_sum_tasks(op: moe.WeightedSumOp, tiling: Tiling) -> None:
         TasksOp(
             tiling.fresh("weighted_sum"),
             [("b", parts), *grid],
-            "aiv",
+            CoreKind.AIV,
             "weighted_sum",
             [
                 Access(tiling.place(op.back), (WHOLE, cols)),
@@ -312,7 +309,7 @@ def weighted_sum_tasks(op: moe.WeightedSumOp, tiling: Tiling) -> None:
     )
 
 
-OWN_TILINGS: dict[type[Operation], Callable[..., None]] = {
+TILINGS: dict[type[Operation], Callable[..., None]] = {
     comm.WindowOp: window_tasks,
     comm.CountTokensOp: count_tasks,
     comm.ExchangeOp: exchange_tasks,
@@ -320,21 +317,22 @@ OWN_TILINGS: dict[type[Operation], Callable[..., None]] = {
     comm.PutOp: put_tasks,
     comm.WaitOp: wait_tasks,
     moe.GroupedMatmulOp: matmul_tasks,
-    moe.SwiGLUOp: SwigluTiling.to_tasks,
     moe.WeightedSumOp: weighted_sum_tasks,
     **GRADIENT_TILINGS,
 }
-"""The tilings of the project's own operations."""
+"""The tilings of operations of `comm` and `moe` that do not work row by row."""
 
 
 def tile_operation(op: Operation, tiling: Tiling) -> bool:
     """Adds the tasks of `op` to `tiling`; False where nobody knows them."""
-    trait = op.get_trait(HasTilingTrait)
+    trait, rowwise = op.get_trait(HasTilingTrait), op.get_trait(RowwiseTrait)
+    built_in = TILINGS.get(type(op))
     if trait is not None:
         trait.to_tasks(op, tiling)
-        return True
-    own = OWN_TILINGS.get(type(op))
-    if own is None:
+    elif built_in is not None:
+        built_in(op, tiling)
+    elif rowwise is not None:
+        rowwise_tasks(op, rowwise, tiling)
+    else:
         return False
-    own(op, tiling)
     return True

@@ -19,8 +19,9 @@ from hpmoe_ir.interpreter.values import Array
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import RankRouting, generate_routing, parse_routing
 from hpmoe_ir.machines.machine import MACHINE_DIR
+from hpmoe_ir.options.text import Spec
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.passes.pipeline import LowerMoePass
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,9 @@ class Lowering:
 
     def build(self) -> LowerMoePass:
         """The pass."""
-        options: dict[str, Any] = dict(self.options)
-        return LowerMoePass(machine=machine_file(self.cores), **options)
+        options = {name: (value,) for name, value in self.options}
+        spec = Spec(LowerMoePass.name, {"machine": (machine_file(self.cores),), **options})
+        return LowerMoePass.of_spec(spec)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ from hpmoe_ir.passes.assign_queues import AssignQueuesPass
 from hpmoe_ir.passes.elide_dependencies import ElideDependenciesPass
 from hpmoe_ir.passes.insert_dependencies import InsertDependenciesPass
 from hpmoe_ir.passes.plan_memory import PlanMemoryPass
+from hpmoe_ir.passes.policies.operator_order import OperatorOrder
+from hpmoe_ir.passes.policies.policy import Policy
 from hpmoe_ir.passes.verify_queues import VerifyQueuesPass
 from hpmoe_ir.run.execution import RankInputs, Raw, build_program, run_program
 from hpmoe_ir.runtime.cpu_build import build_engine
@@ -81,7 +83,7 @@ class Plan:
     elide: bool
     reuse: bool
     rotate: bool
-    policy: str
+    policy: Policy
     cores: int
 
     @staticmethod
@@ -95,7 +97,7 @@ class Plan:
             flags[2],
             flags[3],
             # Depth-first orders experts; it may refuse what does not follow them.
-            "operator-order",
+            OperatorOrder(),
             int(random.integers(1, 4)),  # pyright: ignore[reportUnknownMemberType]
         )
 

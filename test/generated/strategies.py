@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from generated.cases import Backward, Case, Launch, Lowering
 from generated.graph_strategies import graphs, layer_graphs
 from generated.graphs import Graph
-from hpmoe_ir.passes.policies.registry import POLICIES
+from hpmoe_ir.options.options import option_types
+from hpmoe_ir.options.text import Spec
+from hpmoe_ir.passes.policies.registry import built_in_policies
 
 TILES = ((16, 16, 16), (16, 32, 16), (32, 48, 32), (32, 32, 64), (0, 0, 0))
 """Matrix tiles, the last the machine's largest: few, since each is a source of its own."""
@@ -36,7 +38,7 @@ def structures(draw: st.DrawFn) -> Options:
         "last_experts": draw(st.integers(0, 1)) if return_cols and not shares else 0,
         "gradient_cols": gradient_cols,
         "last_gradients": draw(st.integers(0, 1)) if gradient_cols else 0,
-        "plain_products": draw(st.sampled_from((False, False, True))),
+        "matmul_kernels": draw(st.sampled_from(("default", "default", "cann-like"))),
         "tile_m": tile[0],
         "tile_n": tile[1],
         "tile_k": tile[2],
@@ -44,6 +46,13 @@ def structures(draw: st.DrawFn) -> Options:
         "elide": draw(st.booleans()),
         "rotate": draw(st.booleans()),
     }
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> str:
+    """The text of a policy, with small numbers for its options."""
+    policy = draw(st.sampled_from(list(built_in_policies().values())))
+    return str(Spec(policy.name, {n: (draw(st.integers(0, 3)),) for n in option_types(policy)}))
 
 
 @st.composite
@@ -55,9 +64,7 @@ def lowerings(draw: st.DrawFn, structure: Options, ranks: int, tokens: int) -> L
         "token_chunks": draw(st.integers(0, min(tokens, 5))),
         "task_cols": 0 if structure["matrix_shares"] else draw(st.sampled_from((0, 16, 32, 80))),
         "reuse": draw(st.booleans()),
-        "policy": draw(st.sampled_from(sorted(POLICIES))),
-        "ahead": draw(st.integers(0, 3)),
-        "wave": draw(st.integers(1, 3)),
+        "policy": draw(policies()),
         "vector_cores": draw(st.sampled_from(("both", "one"))),
     }
     # Few cores are few fibers; a whole chip now and then.

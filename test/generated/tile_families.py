@@ -22,6 +22,7 @@ from hpmoe_ir.dialects.tile import BufferOp, TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
 from hpmoe_ir.dtypes import round_to
 from hpmoe_ir.interpreter.values import Array
+from hpmoe_ir.machines.core_kind import CoreKind
 
 WHOLE = WholeSelector()
 D0, D1, D2, D3 = (AffineExpr.dimension(i) for i in range(4))
@@ -89,7 +90,7 @@ class FamilyMaker:
         self,
         stem: str,
         grid: list[tuple[str, int]],
-        core: str,
+        core: CoreKind,
         kernel: str,
         reads: list[Access],
         writes: list[Access],
@@ -159,7 +160,7 @@ class FamilyMaker:
         self.family(
             "copy",
             grid,
-            "aiv",
+            CoreKind.AIV,
             "copy_rows",
             [Access(source.name, selectors)],  # pyright: ignore[reportArgumentType]
             [Access(target.name, selectors)],  # pyright: ignore[reportArgumentType]
@@ -177,7 +178,7 @@ class FamilyMaker:
         self.family(
             "add",
             grid,
-            "aiv",
+            CoreKind.AIV,
             "add_rows",
             [Access(a.name, selectors), Access(b.name, selectors)],  # pyright: ignore[reportArgumentType]
             [Access(target.name, selectors)],  # pyright: ignore[reportArgumentType]
@@ -204,7 +205,7 @@ class FamilyMaker:
         self.family(
             "product",
             grid,
-            "aic",
+            CoreKind.AIC,
             "grouped_matmul",
             [Access(source.name, (row, WHOLE)), Access(weights, (WHOLE, block))],  # pyright: ignore[reportArgumentType]
             [Access(target.name, (row, block))],  # pyright: ignore[reportArgumentType]
@@ -222,7 +223,7 @@ class FamilyMaker:
             self.family(
                 "keep",
                 grid,
-                "aiv",
+                CoreKind.AIV,
                 "copy_rows",
                 [Access(value.name, selectors)],  # pyright: ignore[reportArgumentType]
                 [Access(out, selectors)],  # pyright: ignore[reportArgumentType]

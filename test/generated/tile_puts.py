@@ -11,6 +11,7 @@ from hpmoe_ir.dialects.access import (
     SentRows,
 )
 from hpmoe_ir.dialects.index import RANK
+from hpmoe_ir.machines.core_kind import CoreKind
 
 
 class ProgramMaker(FamilyMaker):
@@ -25,7 +26,7 @@ class ProgramMaker(FamilyMaker):
         self.family(
             "tell",
             [("p", self.ranks)],
-            "aiv",
+            CoreKind.AIV,
             "copy_rows",
             [Access(x, (WHOLE, WHOLE))],
             [Access(window, (IndexSelector(RANK), WHOLE, WHOLE), D0)],
@@ -35,7 +36,7 @@ class ProgramMaker(FamilyMaker):
         self.family(
             "hear",
             [("p", self.ranks)],
-            "aiv",
+            CoreKind.AIV,
             "copy_rows",
             [Access(window, (IndexSelector(D0), WHOLE, WHOLE))],
             [Access(heard, (BlockSelector(D0, rows), WHOLE))],
@@ -48,7 +49,7 @@ class ProgramMaker(FamilyMaker):
         self.family(
             "mix",
             [("n", -(-columns // block))],
-            "aic",
+            CoreKind.AIC,
             "grouped_matmul",
             [Access(heard, (WHOLE, WHOLE)), Access(weights, (WHOLE, BlockSelector(D0, block)))],
             [Access(mixed, (WHOLE, BlockSelector(D0, block)))],
@@ -63,7 +64,7 @@ class ProgramMaker(FamilyMaker):
         self.family(
             "answer",
             [("p", self.ranks)],
-            "aiv",
+            CoreKind.AIV,
             "copy_rows",
             [Access(mixed, (WHOLE, WHOLE))],
             [Access(back, (IndexSelector(RANK), WHOLE, WHOLE), D0)],
@@ -72,7 +73,7 @@ class ProgramMaker(FamilyMaker):
         self.family(
             "end",
             [("p", self.ranks)],
-            "aiv",
+            CoreKind.AIV,
             "copy_rows",
             [Access(back, (IndexSelector(D0), WHOLE, WHOLE))],
             [Access(answers, (BlockSelector(D0, total), WHOLE))],
@@ -104,7 +105,7 @@ class ProgramMaker(FamilyMaker):
             self.family(
                 "ring",
                 [("r", parts)],
-                "aiv",
+                CoreKind.AIV,
                 "copy_rows",
                 [Access(source.name, (BlockSelector(D0, size), WHOLE))],
                 [Access(window, (BlockSelector(D0, size), WHOLE), (RANK + step) % self.ranks)],
@@ -122,7 +123,7 @@ class ProgramMaker(FamilyMaker):
         self.family(
             "spread",
             [("p", self.ranks), ("r", parts)],
-            "aiv",
+            CoreKind.AIV,
             "copy_rows",
             [Access(source.name, (BlockSelector(D1, size), WHOLE))],
             [Access(window, (IndexSelector(RANK), BlockSelector(D1, size), WHOLE), peer)],
@@ -134,7 +135,7 @@ class ProgramMaker(FamilyMaker):
         self.family(
             "take",
             [("r", -(-rows // block))],
-            "aiv",
+            CoreKind.AIV,
             "copy_rows",
             [
                 Access(
@@ -164,7 +165,7 @@ class ProgramMaker(FamilyMaker):
         self.family(
             "return",
             [("e", self.local), ("s", self.ranks), ("c", chunk.count)],
-            "aiv",
+            CoreKind.AIV,
             "copy_rows",
             [Access(source.name, (GroupedRows(D0, D1, self.ranks, chunk), WHOLE))],
             [Access(window, (SentRows(RANK * self.local + D0, chunk), WHOLE), D1)],

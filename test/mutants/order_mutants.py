@@ -10,6 +10,7 @@ import numpy as np
 from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK, OrderOp, ProgramOp, orders_of
 from hpmoe_ir.dialects.tile.types import dense_i32
+from hpmoe_ir.machines.core_kind import CoreKind
 from mutants.mutant import Change
 
 
@@ -28,7 +29,7 @@ def _task(order: OrderOp, slot: int) -> str:
     return f"@{order.family_names[slot >> POINT_BITS]}[{slot & POINT_MASK}]"
 
 
-def _change(core: str, what: str, queues: list[list[int]]) -> Change:
+def _change(core: CoreKind, what: str, queues: list[list[int]]) -> Change:
     return Change(what, lambda p: _set_queues(orders_of(p)[core], queues))
 
 

@@ -19,7 +19,10 @@ from hpmoe_ir.layer.routing import parse_routing
 from hpmoe_ir.layer.values import LayerValues, make_values
 from hpmoe_ir.machines.machine import MACHINE_DIR
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.passes.pipeline import LowerMoePass
+from hpmoe_ir.passes.policies.depth_first import DepthFirst
+from hpmoe_ir.passes.policies.operator_order import OperatorOrder
+from hpmoe_ir.passes.policies.published import Published
 from hpmoe_ir.run.directions import backward_values, forward_values
 from hpmoe_ir.run.execution import RankInputs, Raw, build_program, run_program
 from hpmoe_ir.run.levels import rank_inputs, run_level
@@ -34,15 +37,15 @@ SMALL_TILES: dict[str, object] = {"tile_m": 16, "tile_n": 16, "tile_k": 16}
 
 OPTIONS: dict[str, dict[str, object]] = {
     "operator-order": {
-        "policy": "operator-order", "put_chunks": 2, "token_chunks": 2, "source_groups": 2,
+        "policy": OperatorOrder(), "put_chunks": 2, "token_chunks": 2, "source_groups": 2,
         **SMALL_TILES,
     },
     "depth-first": {
-        "policy": "depth-first", "token_chunks": 3, "task_cols": 16, "source_groups": 2,
+        "policy": DepthFirst(), "token_chunks": 3, "task_cols": 16, "source_groups": 2,
         **SMALL_TILES,
     },
     "published": {
-        "policy": "published", "vector_cores": "one", "credit": False,
+        "policy": Published(), "vector_cores": "one", "credit": False,
         "granularity": "expert", "put_rows": 16,
         "vector_rows": 16, "matrix_shares": 2, "source_groups": 1, **SMALL_TILES,
     },

@@ -17,6 +17,7 @@ from hpmoe_ir.dialects.tile import buffers_of
 from hpmoe_ir.dialects.tile.types import dense_i32
 from hpmoe_ir.lowering.plan.sizes import camel
 from hpmoe_ir.lowering.task_table import HEADER
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.run.execution import Raw
 from mutants.mutant import Change, Code
 
@@ -95,7 +96,7 @@ def threshold_word(code: Code) -> Iterator[TableChange]:
             yield _add(f"@{name} {i} minus 1", at, -1, _counted(name, i, -1))
 
 
-def _slots(code: Code, core: str) -> tuple[int, int, int]:
+def _slots(code: Code, core: CoreKind) -> tuple[int, int, int]:
     """First word of the workers' first slots, of the slots, and number of slots."""
     workers = code.program.orders[core].core_count
     first = _section(code, f"{core}_queues")

@@ -26,7 +26,9 @@ from hpmoe_ir.layer.routing import parse_routing
 from hpmoe_ir.layer.values import LayerValues, make_values
 from hpmoe_ir.passes.analysis.level import RUN_LEVELS
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.passes.pipeline import LowerMoePass
+from hpmoe_ir.passes.policies.operator_order import OperatorOrder
+from hpmoe_ir.passes.policies.published import Published
 from hpmoe_ir.run.directions import backward_values, forward_values
 from hpmoe_ir.run.execution import build_program
 from hpmoe_ir.run.gradient_tolerance import compare_gradients, gradient_tolerance
@@ -116,13 +118,13 @@ CASES = (
             tile_m=16,
             tile_n=32,
             granularity="expert",
-            policy="published",
+            policy=Published(),
             vector_cores="one",
         ),
     ),
     Case(
         "experts joined, operator order",
-        lowering=LowerMoePass(granularity="expert", policy="operator-order", rotate=False),
+        lowering=LowerMoePass(granularity="expert", policy=OperatorOrder(), rotate=False),
     ),
 )
 

@@ -24,7 +24,7 @@ from hpmoe_ir.tools.hpmoe import main
 
 LAYER = ["--preset", "deepseek-v3-tiny", "--ranks", "2"]
 BACKWARD = "moe_layer_backward"
-LOWERING = ["-p", "lower-moe{source_groups=2 put_chunks=2}"]
+LOWERING = ["-p", "lower-moe{source-groups=2 put-chunks=2}"]
 RUN = ["--check", "--interleavings", "4", "--launches", "2", "--routing", "zipf:1.2"]
 
 

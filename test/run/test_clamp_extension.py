@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from hpmoe_ir.driver.source import make_context, parse_module
 from hpmoe_ir.dtypes import round_to
 from hpmoe_ir.interpreter.values import Array
 from hpmoe_ir.passes.analysis.level import RUN_LEVELS
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.passes.substitute_kernel import SubstituteKernelPass
 from hpmoe_ir.run.execution import build_program
 from hpmoe_ir.run.levels import Values, run_level
@@ -83,9 +82,8 @@ def parsed(text: str) -> ModuleOp:
 class WithClampedSwiglu(LowerMoePass):
     """The pipeline with the extension's kernel in the place of the project's."""
 
-    def passes(self) -> Iterator[ModulePass]:
-        yield from super().passes()
-        yield SubstituteKernelPass("swiglu", "clamped_swiglu")
+    def passes(self) -> tuple[ModulePass, ...]:
+        return *super().passes(), SubstituteKernelPass("swiglu", "clamped_swiglu")
 
 
 PARTS = LowerMoePass(source_groups=2, token_chunks=2)
@@ -148,6 +146,14 @@ def textbook() -> list[Array]:
 @pytest.mark.parametrize("level", RUN_LEVELS)
 def test_clamped_layer_is_right_at_every_level(level: str):
     assert_close(run(compiled(CLAMPED), level), textbook())
+
+
+def test_without_functions_of_its_own_the_reference_of_the_kernel_is_run(installed: Path):
+    points = installed / "clamp_extension-0.1.0.dist-info" / "entry_points.txt"
+    text, _, _ = points.read_text().partition("[hpmoe_ir.interpreters]")
+    assert text != points.read_text()
+    points.write_text(text)
+    assert_close(run(compiled(CLAMPED), "moe"), textbook())
 
 
 def test_the_clamp_has_something_to_do():

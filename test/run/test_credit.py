@@ -22,8 +22,11 @@ from hpmoe_ir.interpreter.values import Array
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import RankRouting
 from hpmoe_ir.layer.values import make_values
+from hpmoe_ir.passes.assign_queues import DEFAULT_POLICY
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.passes.pipeline import LowerMoePass
+from hpmoe_ir.passes.policies.arrival import Arrival
+from hpmoe_ir.passes.policies.policy import Policy
 from hpmoe_ir.run.directions import backward_values, forward_values
 from hpmoe_ir.run.execution import RankInputs, Raw, build_program, run_program
 from hpmoe_ir.run.levels import rank_inputs, run_level
@@ -72,7 +75,7 @@ class Options:
     return_cols: int = 0
     source_groups: int = 0
     granularity: str = "part"
-    policy: str = "depth-first"
+    policy: Policy = DEFAULT_POLICY
 
 
 @cache
@@ -143,12 +146,12 @@ def puts_with_rows(kernel: CompiledKernel, family: str, counts: IntArray) -> tup
 CASES = (
     Options(),
     Options(put_chunks=2, granularity="expert"),
-    Options(return_cols=32, source_groups=2, policy="arrival"),
+    Options(return_cols=32, source_groups=2, policy=Arrival()),
 )
 
 
 @pytest.mark.parametrize("routing", ROUTINGS, ids=lambda f: str(f.__name__))
-@pytest.mark.parametrize("options", CASES, ids=lambda o: f"{o.policy}-{o.granularity}")
+@pytest.mark.parametrize("options", CASES, ids=lambda o: f"{o.policy.name}-{o.granularity}")
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_puts_without_rows_send_no_signal(direction: str, options: Options, routing: Draw) -> None:
     launches: list[list[dict[str, Array]]] = []

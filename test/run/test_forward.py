@@ -21,7 +21,10 @@ from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import parse_routing
 from hpmoe_ir.layer.values import make_values
 from hpmoe_ir.passes.analysis.level import RUN_LEVELS
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.passes.pipeline import LowerMoePass
+from hpmoe_ir.passes.policies.depth_first import DepthFirst
+from hpmoe_ir.passes.policies.operator_order import OperatorOrder
+from hpmoe_ir.passes.policies.published import Published
 from hpmoe_ir.run.directions import forward_values
 from hpmoe_ir.run.execution import build_program
 from hpmoe_ir.run.levels import CapacityError, run_level
@@ -87,7 +90,7 @@ CASES = (
         "parts by rows, experts joined, operator order",
         tokens=(129,),
         lowering=LowerMoePass(
-            source_groups=1, row_chunks=3, granularity="expert", policy="operator-order"
+            source_groups=1, row_chunks=3, granularity="expert", policy=OperatorOrder()
         ),
     ),
     Case(
@@ -117,14 +120,16 @@ CASES = (
             tile_m=16,
             tile_n=32,
             granularity="expert",
-            policy="published",
+            policy=Published(),
             vector_cores="one",
         ),
     ),
     Case(
         "each source a part, put by put",
         tokens=(129,),
-        lowering=LowerMoePass(source_groups=4, row_chunks=2, put_chunks=2, tile_m=16, ahead=0),
+        lowering=LowerMoePass(
+            source_groups=4, row_chunks=2, put_chunks=2, tile_m=16, policy=DepthFirst(ahead=0)
+        ),
     ),
 )
 

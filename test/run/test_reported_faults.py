@@ -100,7 +100,7 @@ class TestThresholds:
 
     def command(self, event: str, by: int, *words: str) -> list[str]:
         """A run with the threshold of an event changed by so much."""
-        passes = f"lower-moe{{source_groups=2}},change-threshold{{event={event} by={by}}}"
+        passes = f"lower-moe{{source-groups=2}},change-threshold{{event={event} by={by}}}"
         if "--verify" in words:
             passes += ",verify-queues"
         options = [w for w in words if w != "--verify"]

@@ -17,7 +17,7 @@ from hpmoe_ir.layer.routing import parse_routing
 from hpmoe_ir.layer.values import make_values
 from hpmoe_ir.machines.machine import load_machine
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.run.directions import backward_values, forward_values
 from hpmoe_ir.run.execution import build_program, run_program
 from hpmoe_ir.run.levels import Values, rank_inputs, run_level

@@ -17,7 +17,7 @@ from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.layer.routing import parse_routing
 from hpmoe_ir.layer.values import make_values
 from hpmoe_ir.lowering.targets import code_target
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.passes.set_waits import SetWaitsPass
 from hpmoe_ir.run.directions import forward_values
 from hpmoe_ir.run.execution import build_program, run_program

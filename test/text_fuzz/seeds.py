@@ -20,7 +20,7 @@ from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import RoutingSpec, generate_routing
 from hpmoe_ir.machines.machine import MACHINE_DIR
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.run.execution import build_program
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]

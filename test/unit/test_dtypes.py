@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from hpmoe_ir.dtypes import (
     DtypeError,
-    byte_size,
     check_dtype,
     from_bits,
     round_to,
@@ -59,7 +58,7 @@ def test_rounding_is_within_the_unit_roundoff(value: float, name: str):
 
 def test_bytes_are_read_as_elements():
     raw = to_bits(np.array([[1.0, 2.0]], np.float32), "bf16")
-    assert raw.dtype.itemsize == byte_size("bf16")
+    assert raw.dtype.itemsize == 2
     assert from_bits(raw.view(np.uint8), "bf16").tolist() == [[1.0, 2.0]]
 
 

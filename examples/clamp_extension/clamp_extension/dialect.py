@@ -19,16 +19,13 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from hpmoe_ir.passes.tiling.context import RowwiseTilingTrait
+from hpmoe_ir.dialects.rowwise import RowwiseTrait
 
 
-class ClampTiling(RowwiseTilingTrait):
-    """One task for each part of an expert's rows, which runs the kernel `clamp`."""
+class ClampTrait(RowwiseTrait):
+    """Works row by row, by the kernel `clamp` with the limit as its option."""
 
-    kernel = "clamp"
-
-    @classmethod
-    def options(cls, op: Operation) -> dict[str, int]:
+    def options(self, op: Operation) -> dict[str, int]:
         assert isinstance(op, ClampOp)
         return {"limit": op.limit.value.data}
 
@@ -50,7 +47,7 @@ class ClampOp(IRDLOperation):
     limit = prop_def(IntegerAttr[I64])
     clamped = result_def(T)
 
-    traits = traits_def(Pure(), ClampTiling())
+    traits = traits_def(Pure(), ClampTrait("clamp"))
 
     assembly_format = "$rows `to` $limit attr-dict `:` type($rows)"
 

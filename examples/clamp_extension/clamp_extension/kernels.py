@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hpmoe_ir.kernels.kernel import Cost, Kernel, TileOperand, TileView
+from hpmoe_ir.kernels.kernel import AscendCFunction, Cost, Kernel, TileOperand, TileView
+from hpmoe_ir.machines.core_kind import CoreKind
 
 INCLUDE = Path(__file__).parent / "include"
 
@@ -41,26 +42,22 @@ def _swiglu_cost(reads: Sequence[int], writes: Sequence[int], _o: Mapping[str, i
 
 
 CLAMP = Kernel(
-    "clamp",
-    "clamp_extension::Clamp",
-    "clamp_extension/clamp.h",
-    "aiv",
-    (TileOperand("rows"),),
-    (TileOperand("out"),),
-    _clamp,
-    _cost,
+    name="clamp",
+    core=CoreKind.AIV,
+    reads=(TileOperand("rows"),),
+    writes=(TileOperand("out"),),
+    ascendc=AscendCFunction("clamp_extension::Clamp", "clamp_extension/clamp.h", INCLUDE),
+    reference=_clamp,
+    cost=_cost,
     options=("limit",),
-    include=INCLUDE,
 )
 
 CLAMPED_SWIGLU = Kernel(
-    "clamped_swiglu",
-    "clamp_extension::ClampedSwiGlu",
-    "clamp_extension/clamp.h",
-    "aiv",
-    (TileOperand("h"),),
-    (TileOperand("out"),),
-    _clamped_swiglu,
-    _swiglu_cost,
-    include=INCLUDE,
+    name="clamped_swiglu",
+    core=CoreKind.AIV,
+    reads=(TileOperand("h"),),
+    writes=(TileOperand("out"),),
+    ascendc=AscendCFunction("clamp_extension::ClampedSwiGlu", "clamp_extension/clamp.h", INCLUDE),
+    reference=_clamped_swiglu,
+    cost=_swiglu_cost,
 )

@@ -17,10 +17,13 @@ from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.machines.machine import load_machine
+from hpmoe_ir.passes.pipeline import LowerMoePass
+from hpmoe_ir.passes.policies.overlap import Overlap
+from hpmoe_ir.passes.set_waits import SetWaitsPass
 from hpmoe_ir.passes.verify_queues import VerifyQueuesPass
 from hpmoe_ir.schedule.auto import (
     Layer,
-    auto_candidates,
+    auto_lowerings,
     candidate_lines,
     choose,
     evaluate,
@@ -29,16 +32,18 @@ from hpmoe_ir.schedule.auto import (
     same_from_each_rank,
 )
 
+FAST = (LowerMoePass(),)
+
 SMALL = preset_layer("deepseek-v3-tiny").with_sizes(ranks=2, tokens=64)
 
 
 def layer(name: str = "ascend-a3") -> Layer:
-    return Layer(make_context(), layer_module(SMALL), None, load_machine(name), name)
+    return Layer(make_context(), layer_module(SMALL), None, load_machine(name))
 
 
 def test_the_fastest_candidate_comes_first():
     """Two pipelines that only differ in how often a core looks: the slow look must lose."""
-    fast, slow = "lower-moe", "lower-moe,set-waits{poll-aic=50000 poll-aiv=50000}"
+    fast, slow = FAST, (*FAST, SetWaitsPass(poll_aic=50000, poll_aiv=50000))
     found = choose(layer(), [slow, fast])
     assert [c.passes for c in found] == [fast, slow]
     assert found[0].time_us < found[1].time_us
@@ -47,18 +52,18 @@ def test_the_fastest_candidate_comes_first():
 
 
 def test_a_candidate_that_is_refused_is_told_and_last():
-    wrong = "lower-moe{source-groups=3}"
-    found = choose(layer(), [wrong, "lower-moe"])
+    wrong = (LowerMoePass(source_groups=3),)
+    found = choose(layer(), [wrong, FAST])
     assert found[-1].passes == wrong
-    assert "source_groups: expected 0 to 2, found 3" in found[-1].refused
+    assert "'source-groups': expected 0 to 2 groups, found 3" in found[-1].refused
     assert "refused" in candidate_lines(found)[-1]
-    with pytest.raises(InputError, match=r"no candidate can be used: .*source_groups"):
+    with pytest.raises(InputError, match=r"no candidate can be used: .*source-groups"):
         choose(layer(), [wrong])
 
 
 def test_what_verify_queues_refuses_is_not_chosen(monkeypatch: pytest.MonkeyPatch):
     """It is asked about the fastest alone: one that it refuses makes way for the next."""
-    fast, slow = "lower-moe", "lower-moe,set-waits{poll-aic=50000 poll-aiv=50000}"
+    fast, slow = FAST, (*FAST, SetWaitsPass(poll_aic=50000, poll_aiv=50000))
     asked: list[ModuleOp] = []
     verify = VerifyQueuesPass.apply
 
@@ -80,15 +85,19 @@ def test_candidates_follow_from_the_sizes():
     # 128 rows from each rank to each expert: a part of one rank fills a matrix tile.
     assert fitting_groups(large, 128) == [64, 32]
     assert fitting_groups(SMALL, 128) == [1]
-    texts = auto_candidates(replace(layer(), graph=layer_module(large)))
-    assert texts[0] == "lower-moe"
-    assert (
-        "lower-moe{policy=overlap rotate-sources=true behind=3 source-groups=64 token-chunks=47 "
-        "return-cols=1792 last-experts=0}"
-    ) in texts
-    assert any("return-cols=1024 last-experts=1}" in text for text in texts)
-    assert len(texts) == len(set(texts))
-    assert all('machine="ascend-a2"' in text for text in auto_candidates(layer("ascend-a2")))
+    lowerings = auto_lowerings(replace(layer(), graph=layer_module(large)))
+    assert lowerings[0] == LowerMoePass()
+    whole = LowerMoePass(
+        policy=Overlap(behind=3),
+        rotate_sources=True,
+        source_groups=64,
+        token_chunks=47,
+        return_cols=1792,
+    )
+    assert whole in lowerings
+    assert replace(whole, return_cols=1024, last_experts=1) in lowerings
+    assert len(lowerings) == len(set(lowerings))
+    assert all(found.machine == "ascend-a2" for found in auto_lowerings(layer("ascend-a2")))
 
 
 @pytest.mark.parametrize(("ranks", "experts"), [(8, 8), (16, 4), (64, 1)])
@@ -122,16 +131,16 @@ def test_a_routing_that_does_not_fit_is_refused_before_anything_is_compiled(
         ("nowhere.npz", "--schedule-for: nowhere.npz: "),
     ):
         with pytest.raises(InputError, match=message):
-            choose(replace(layer(), routing=routing), ["lower-moe"])
+            choose(replace(layer(), routing=routing), [FAST])
     assert compiled == []
     with pytest.raises(InputError, match="no candidate can be used"):
-        choose(replace(layer(), routing="imbalance:2"), ["lower-moe"])
+        choose(replace(layer(), routing="imbalance:2"), [FAST])
     assert compiled == ["a candidate"]
 
 
 def test_another_routing_is_timed_on_all_ranks():
     """All rows to one rank's experts: it is slower than balanced, and its bound is larger."""
-    balanced = evaluate(layer(), "lower-moe").kernels[0]
-    uneven = evaluate(replace(layer(), routing="one-expert"), "lower-moe").kernels[0]
+    balanced = evaluate(layer(), FAST).kernels[0]
+    uneven = evaluate(replace(layer(), routing="one-expert"), FAST).kernels[0]
     assert uneven.bounds.matrix_us > 1.5 * balanced.bounds.matrix_us
     assert uneven.time_us >= uneven.bounds.bound_us

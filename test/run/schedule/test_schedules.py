@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from hpmoe_ir.driver.specs import pipeline_text
 from hpmoe_ir.machines.machine import load_machine
-from hpmoe_ir.schedule.named import SCHEDULE_NAMES, schedule_passes
+from hpmoe_ir.schedule.named import NAMED, SCHEDULE_NAMES
 from hpmoe_ir.tools.hpmoe import main
 
 TINY = ["--preset", "deepseek-v3-tiny", "--ranks", "2"]
@@ -64,7 +65,7 @@ def test_an_end_cut_finely_computes_what_mindspore_does(
 
 def test_a_schedule_is_its_pipeline(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What --schedule compiles is what its pipeline compiles, byte by byte."""
-    passes = schedule_passes("published", load_machine("ascend-a2"))
+    passes = pipeline_text(NAMED["published"].passes(load_machine("ascend-a2")))
     for folder, words in (
         ("schedule", ["--schedule", "published", "--machine", "ascend-a2"]),
         ("passes", ["-p", passes]),
@@ -78,7 +79,7 @@ def test_a_schedule_is_its_pipeline(tmp_path: Path, capsys: pytest.CaptureFixtur
     ]
     assert files[0] == files[1]
     manifest = json.loads((tmp_path / "schedule" / "manifest.json").read_text())
-    assert 'policy="published"' in manifest["pipeline"]
+    assert "policy=published" in manifest["pipeline"]
     assert manifest["kernels"]["moe_layer"]["machine"] == "ascend-a2"
 
 

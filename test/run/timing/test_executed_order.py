@@ -10,7 +10,7 @@ from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.layer.routing import generate_routing, parse_routing
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.run.execution import build_program
 from hpmoe_ir.timing.executed_order import ExecutedOrder, executed_order
 from hpmoe_ir.timing.mirrored import simulate_mirrored

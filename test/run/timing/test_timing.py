@@ -13,13 +13,14 @@ from hpmoe_ir.driver.compiler import CompiledKernel, compile_module
 from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
-from hpmoe_ir.kernels.matmul_tile import CUBE_MACS
+from hpmoe_ir.kernels.device import CUBE_MACS
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import generate_routing, parse_routing
 from hpmoe_ir.layer.values import LayerValues, make_values
 from hpmoe_ir.lowering.task_table import HEADER
 from hpmoe_ir.machines.rates import RATE_NAMES
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.passes.pipeline import LowerMoePass
+from hpmoe_ir.passes.policies.operator_order import OperatorOrder
 from hpmoe_ir.run.directions import forward_values
 from hpmoe_ir.run.execution import ExecutionError, build_program, run_program
 from hpmoe_ir.run.levels import rank_inputs
@@ -70,7 +71,7 @@ def layer(request: pytest.FixtureRequest) -> Built:
 
 @pytest.fixture(scope="module")
 def skewed() -> Built:
-    return built("zipf:1.2", LowerMoePass(policy="operator-order"))
+    return built("zipf:1.2", LowerMoePass(policy=OperatorOrder()))
 
 
 def order(tasks: Records) -> dict[tuple[int, int], list[int]]:

@@ -95,12 +95,12 @@ def test_two_compilations_give_the_same_bytes(tmp_path: Path) -> None:
             "error: unknown pass 'lower-mow'; did you mean 'lower-moe'",
         ),
         (
-            ["run", *TINY, "-p", "lower-moe{tile_m=256 tile_n=256}"],
+            ["run", *TINY, "-p", "lower-moe{tile-m=256 tile-n=256}"],
             "error: convert-comm-to-tile: tile 256x256x64 needs 262144 bytes of L0C",
         ),
         (
             ["run", *TINY, "-p", "lower-moe{policy=depth}"],
-            "error: assign-queues: option policy: expected one of ",
+            "error: pass 'lower-moe': option 'policy': unknown policy 'depth'",
         ),
         (
             ["run", *TINY, "--recompute", "swiglu"],
@@ -256,7 +256,7 @@ def test_sizes_that_would_change_nothing(
     )
     assert refused(capsys, "run", graph, "--dtype", "f16").endswith(f"--dtype: {in_types}")
     assert refused(capsys, "run", layer, "--ranks", "4").endswith(f"--ranks: {compiled}")
-    assert refused(capsys, "run", layer, "-p", "lower-moe{ahead=1}").endswith(compiled)
+    assert refused(capsys, "run", layer, "-p", "lower-moe{rotate=false}").endswith(compiled)
 
 
 @pytest.mark.parametrize(

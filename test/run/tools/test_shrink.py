@@ -13,7 +13,7 @@ from hpmoe_ir.frontends.build_layer import FUNCTION
 LAYER = (
     "run --preset deepseek-v3-tiny --ranks 4 --tokens 12 --routing zipf:1.2 --launches 2".split()
 )
-PASSES = "lower-moe{source_groups=2 put_chunks=2}"
+PASSES = "lower-moe{source-groups=2 put-chunks=2}"
 
 
 def shrunk(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[list[str], str]:
@@ -45,7 +45,7 @@ def test_a_pass_that_raises_a_threshold(level: str, capsys: pytest.CaptureFixtur
         assert found.pop("--level") == level
     assert found == {
         "--preset": "deepseek-v3-tiny",
-        "--passes": 'lower-moe,change-threshold{event="return_done" by=1}',
+        "--passes": "lower-moe,change-threshold{event=return_done by=1}",
         "--ranks": "1",
         "--experts": "1",
         "--tokens": "1",
@@ -79,7 +79,7 @@ def test_a_kernel_that_forgets_a_row(capsys: pytest.CaptureFixture[str]):
     assert "--check" not in words
     found = sizes(words)
     assert found["--tokens"] == "4"
-    assert found["--passes"] == 'lower-moe,substitute-kernel{kernel="swiglu" by="forgetful_swiglu"}'
+    assert found["--passes"] == "lower-moe,substitute-kernel{kernel=swiglu by=forgetful_swiglu}"
     assert (found["--ranks"], found["--experts"], found["--top-k"]) == ("1", "1", "1")
     assert failure.startswith("uninitialised: @moe_layer: order with seed 0: ")
     assert "in @matmul_1 (0, 0, 0, 0) on rank 0" in failure

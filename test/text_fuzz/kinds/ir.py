@@ -14,22 +14,21 @@ PASSES_OF = {
     "moe": (
         "convert-moe-to-comm", "derive-backward", "derive-backward{recompute=swiglu,up,dispatch}",
         "derive-backward{accumulate=true}", "lower-moe",
-        "lower-moe{granularity=expert row_chunks=2}",
+        "lower-moe{granularity=expert row-chunks=2}",
         "derive-backward,lower-moe", "cse", "canonicalize",
     ),
     "comm": (
-        "convert-comm-to-tile", "convert-comm-to-tile{row_chunks=2 put_chunks=2 task_cols=16}",
+        "convert-comm-to-tile", "convert-comm-to-tile{row-chunks=2 put-chunks=2 task-cols=16}",
     ),
     "tile": (
         "insert-dependencies", "insert-dependencies{granularity=expert}", "elide-dependencies",
         "insert-dependencies,elide-dependencies", "plan-memory", "assign-queues",
         "insert-dependencies,elide-dependencies,plan-memory,assign-queues,allocate-events",
-        "annotate-costs", "substitute-kernel{kernel=copy_rows by=swiglu}",
+        "substitute-kernel{kernel=copy_rows by=swiglu}",
         "assign-queues{policy=operator-order rotate=false}",
     ),
     "queue": ("allocate-events", "verify-queues", "verify-queues", "expand-tasks",
-              "expand-tasks{limit=4}", "annotate-costs",
-              "plan-memory", "allocate-events,plan-memory"),
+              "expand-tasks{limit=4}", "plan-memory", "allocate-events,plan-memory"),
 }  # fmt: skip
 
 TARGETS = ("ascendc", "task-table", "host")

@@ -16,7 +16,7 @@ OPTIONS = (
     "compile --preset deepseek-v3-tiny --ranks 2 --tokens 8 --direction both --recompute swiglu,up",
     "run --preset deepseek-v3-tiny --level moe --ranks 2 --tokens 3,4 --routing balanced --seed 3",
     "run graph.mlir --level comm --tokens 4 --launches 2 --interleavings 2 --routing one-expert",
-    "run graph.mlir --level tile --direction both --passes lower-moe{row_chunks=2}",
+    "run graph.mlir --level tile --direction both --passes lower-moe{row-chunks=2}",
     "compile graph.mlir --passes derive-backward,lower-moe{granularity=expert}",
     "import --mindspore mindformers-moelayer-ep1.mindir --ranks 2",
 )  # fmt: skip

@@ -78,14 +78,14 @@ __aicore__ inline void RunVector(uint32_t kernel, const Arguments& a) {
 }
 
 // By shares, the last first; 0 is for all blocks at once.
-template <typename T, uint32_t M, uint32_t N, uint32_t K, bool Accumulate, bool Plain = false,
+template <typename T, uint32_t M, uint32_t N, uint32_t K, bool Accumulate, bool CannLike = false,
           typename Out>
 __aicore__ inline void MultiplyShares(const hpmoe::Tile<T>& lhs, const hpmoe::Tile<T>& rhs,
                                       const hpmoe::Tile<Out>& out, uint32_t shares) {
   const uint32_t step = shares == 0 ? 1 : shares;
   for (uint32_t first = step; first-- > 0;) {
-    if constexpr (Plain) {
-      hpmoe::PlainWeightGradient<T, M, N, K, Accumulate>(lhs, rhs, out, first, step);
+    if constexpr (CannLike) {
+      hpmoe::CannLikeWeightGradient<T, M, N, K, Accumulate>(lhs, rhs, out, first, step);
     } else {
       hpmoe::WeightGradient<T, M, N, K, Accumulate>(lhs, rhs, out, first, step);
     }

@@ -102,13 +102,13 @@ __aicore__ inline void RunVector(uint32_t kernel, const Arguments& a) {
 }
 
 // By shares, the last first; 0 is for all blocks at once.
-template <typename T, uint32_t M, uint32_t N, uint32_t K, bool TransposeRhs, bool Plain = false>
+template <typename T, uint32_t M, uint32_t N, uint32_t K, bool TransposeRhs, bool CannLike = false>
 __aicore__ inline void Multiply(const hpmoe::Tile<T>& lhs, const hpmoe::Tile<T>& rhs,
                                 const hpmoe::Tile<T>& out, uint32_t shares) {
   const uint32_t step = shares == 0 ? 1 : shares;
   for (uint32_t first = step; first-- > 0;) {
-    if constexpr (Plain) {
-      hpmoe::PlainGroupedMatmul<T, M, N, K, TransposeRhs>(lhs, rhs, out, first, step);
+    if constexpr (CannLike) {
+      hpmoe::CannLikeGroupedMatmul<T, M, N, K, TransposeRhs>(lhs, rhs, out, first, step);
     } else {
       hpmoe::GroupedMatmul<T, M, N, K, TransposeRhs>(lhs, rhs, out, first, step);
     }

@@ -324,8 +324,8 @@ def test_weight_gradient_not_in_sections(backward: Any, rows: int, n: int, kind:
     np.testing.assert_array_equal(got, in_order(backward, rows, 32, n, kind, rows))
 
 
-# 1: two results in L0C and the fullest L0A; 2: single fractals; 4 and 5: the plain kernel, with one
-# result in L0C though 5 has room for more.
+# 1: two results in L0C and the fullest L0A; 2: single fractals; 4 and 5: the CANN-like kernel, with
+# one result in L0C though 5 has room for more.
 @pytest.mark.parametrize("blocking", [1, 2, 4, 5])
 @pytest.mark.parametrize("rows", [1, 260, 530])
 @pytest.mark.parametrize("kind", [ROUNDED, ADDED], ids=["rounded", "added"])

@@ -220,7 +220,7 @@ def test_grouped_matmul(kernels: Any, shape: tuple[int, int, int], dtype: Dtype,
 
 
 # 1: two results in L0C and the fullest L0A; 2: single fractals, longest chunks in steps; 3 and 4:
-# the plain kernel.
+# the CANN-like kernel.
 @pytest.mark.parametrize("blocking", [1, 2, 3, 4])
 @pytest.mark.parametrize("shape", [(1, 16, 16), (33, 176, 48), (260, 656, 144)])
 @pytest.mark.parametrize("transpose", [False, True])
@@ -250,7 +250,7 @@ def test_grouped_matmul_by_shares(kernels: Any, shares: int, transpose: bool, bl
 # of 4).
 @pytest.mark.parametrize("shape", [(140, 400, 800), (140, 1808, 560), (130, 2608, 528)])
 @pytest.mark.parametrize("transpose", [False, True])
-@pytest.mark.parametrize("blocking", [0, 3], ids=["kept", "plain"])
+@pytest.mark.parametrize("blocking", [0, 3], ids=["kept", "cann-like"])
 def test_grouped_matmul_keeps_chunks_of_the_left_operand(
     kernels: Any, shape: tuple[int, int, int], transpose: bool, blocking: int
 ):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy_layer import numpy_layer
 
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.dtypes import to_bits
@@ -15,7 +16,6 @@ from hpmoe_ir.frontends.mindspore_process import mindspore_environment
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import RankRouting, parse_routing
 from hpmoe_ir.layer.values import make_values
-from hpmoe_ir.run.oracle import numpy_layer
 from hpmoe_ir.run.tolerance import compare, tolerance
 
 ROOT = Path(__file__).parents[3]

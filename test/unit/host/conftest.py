@@ -28,7 +28,7 @@ from hpmoe_ir.lowering.host.project import project_files
 from hpmoe_ir.lowering.plan.program import plan_program
 from hpmoe_ir.lowering.program import LoweredProgram, lowered_program
 from hpmoe_ir.lowering.task_table import task_table
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.passes.pipeline import LowerMoePass
 
 HERE = Path(__file__).parent
 LAYER = LayerConfig("small", hidden=64, width=32, experts=4, top_k=2, ranks=2, tokens=64)

@@ -17,7 +17,9 @@ from hpmoe_ir.driver.source import make_context, parse_module
 from hpmoe_ir.dtypes import round_to
 from hpmoe_ir.interpreter.module import run_module
 from hpmoe_ir.interpreter.tasks import ProgramRun
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.passes.pipeline import LowerMoePass
+from hpmoe_ir.passes.policies.depth_first import DepthFirst
+from hpmoe_ir.passes.policies.operator_order import OperatorOrder
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -118,8 +120,13 @@ LAYERS = [
     Layer(3, 2, (0, 0, 0)),
     Layer(lowering=LowerMoePass(source_groups=1, row_chunks=2, put_chunks=2, tile_m=16)),
     Layer(3, 2, (4, 8, 6), lowering=LowerMoePass(source_groups=2, token_chunks=4, task_cols=16)),
-    Layer(lowering=LowerMoePass(granularity="expert", policy="operator-order", rotate=False)),
-    Layer(4, 2, (9, 9, 9, 9), lowering=LowerMoePass(elide=False, reuse=False, ahead=0)),
+    Layer(lowering=LowerMoePass(granularity="expert", policy=OperatorOrder(), rotate=False)),
+    Layer(
+        4,
+        2,
+        (9, 9, 9, 9),
+        lowering=LowerMoePass(elide=False, reuse=False, policy=DepthFirst(ahead=0)),
+    ),
 ]
 UNTIL = ("convert-comm-to-tile", "insert-dependencies", "plan-memory", "allocate-events")
 

@@ -12,10 +12,10 @@ from hpmoe_ir.kernels.matmul_tile import (
     MatmulTile,
     TileSizeError,
     check_matmul_tile,
-    even_part,
     largest_matmul_tile,
 )
 from hpmoe_ir.machines.machine import Machine, load_machine, machine_names
+from hpmoe_ir.passes.tiling.context import even_part
 
 A3 = load_machine("ascend-a3")
 
@@ -47,12 +47,16 @@ def test_smaller_memories_have_smaller_tiles(shift: int):
 @pytest.mark.parametrize(
     ("tile", "machine", "message"),
     [
-        (MatmulTile(0, 16, 16), A3, "option tile_m: expected a positive multiple of 16, found 0"),
-        (MatmulTile(16, 24, 16), A3, "option tile_n: expected a positive multiple of 16, found 24"),
+        (MatmulTile(0, 16, 16), A3, "option 'tile-m': expected a positive multiple of 16, found 0"),
+        (
+            MatmulTile(16, 24, 16),
+            A3,
+            "option 'tile-n': expected a positive multiple of 16, found 24",
+        ),
         (
             MatmulTile(16, 16, -16),
             A3,
-            "option tile_k: expected a positive multiple of 16, found -16",
+            "option 'tile-k': expected a positive multiple of 16, found -16",
         ),
         (
             MatmulTile(128, 256, 144),

@@ -1,12 +1,12 @@
 """Values that layers are run on."""
 
 import numpy as np
+from numpy_layer import numpy_layer
 
 from hpmoe_ir.dtypes import from_bits
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import parse_routing
 from hpmoe_ir.layer.values import make_values
-from hpmoe_ir.run.oracle import numpy_layer
 
 LAYER = LayerConfig("small", hidden=128, width=96, experts=8, top_k=2, ranks=2, tokens=64)
 SPEC = parse_routing("uniform")

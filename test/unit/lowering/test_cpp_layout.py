@@ -16,7 +16,7 @@ from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.lowering.cpp_layout import COLUMNS, statement
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.passes.pipeline import LowerMoePass
 
 LAYER = LayerConfig("small", hidden=64, width=32, experts=8, top_k=2, ranks=4, tokens=64)
 

@@ -32,7 +32,7 @@ from hpmoe_ir.lowering.plan.tiles import (
 from hpmoe_ir.lowering.program import LoweringError, lowered_program
 from hpmoe_ir.lowering.targets import CodeTarget, KernelCode, code_target, register_code_target
 from hpmoe_ir.lowering.task_table import read_task_table
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.passes.pipeline import LowerMoePass
 
 LAYER = LayerConfig("small", hidden=64, width=32, experts=4, top_k=2, ranks=2, tokens=64)
 

@@ -15,7 +15,8 @@ from hpmoe_ir.lowering.ascendc.source import device_source
 from hpmoe_ir.lowering.plan.program import ProgramPlan, plan_program
 from hpmoe_ir.lowering.program import LoweringError, lowered_program
 from hpmoe_ir.lowering.task_table import HEADER, TableError, read_task_table, task_table
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.passes.pipeline import LowerMoePass
+from hpmoe_ir.passes.policies.operator_order import OperatorOrder
 
 LAYER = """
 func.func @layer(%x: {x}, %ids: {ids}, %gate: {gate}, %w13: {w13}, %w2: {w2}) -> {x} {{
@@ -55,7 +56,7 @@ def lowered(
     return plan_program(lowered_program(module, "task-table"))
 
 
-FINE = LowerMoePass(source_groups=2, row_chunks=2, task_cols=16, policy="operator-order")
+FINE = LowerMoePass(source_groups=2, row_chunks=2, task_cols=16, policy=OperatorOrder())
 
 
 @pytest.mark.parametrize("lowering", [LowerMoePass(), FINE])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import (
     MACHINE_DIR,
     UNITS,
@@ -24,8 +25,8 @@ TEXT = (MACHINE_DIR / "ascend-a3.toml").read_text()
 def test_descriptions_of_the_package(name: str):
     machine = load_machine(name)
     assert machine.name == name
-    assert machine.aiv_cores == 2 * machine.aic_cores == machine.cores("aiv")
-    assert machine.cores("aic") == machine.aic_cores
+    assert machine.aiv_cores == 2 * machine.aic_cores == machine.cores(CoreKind.AIV)
+    assert machine.cores(CoreKind.AIC) == machine.aic_cores
     assert machine.l1_usable < machine.l1_bytes
     assert machine.ub_usable < machine.ub_bytes
     assert machine.counter_line == 64

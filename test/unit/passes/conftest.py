@@ -38,6 +38,7 @@ from hpmoe_ir.dialects.tile import (
 )
 from hpmoe_ir.dialects.tile.types import BufferType
 from hpmoe_ir.dialects.tile.verify import verify_program
+from hpmoe_ir.machines.core_kind import CoreKind
 
 IntArray: TypeAlias = np.ndarray[Any, np.dtype[np.integer[Any]]]
 Task: TypeAlias = tuple[int, str, int]
@@ -93,7 +94,7 @@ class _Maker:
         route: bool = False,
     ) -> None:
         # Some work on grouped rows is by matrix cores, as in a layer.
-        core = "aic" if stem == "rows" and self._draw(0, 1) else "aiv"
+        core = CoreKind.AIC if stem == "rows" and self._draw(0, 1) else CoreKind.AIV
         name = f"{stem}{len(self.families)}"
         family = TasksOp(
             name, grid, core, "copy_rows", reads, writes, route="route" if route else None

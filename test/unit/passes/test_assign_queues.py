@@ -16,6 +16,10 @@ from hpmoe_ir.interpreter.tasks import ProgramRun
 from hpmoe_ir.passes.assign_queues import AssignQueuesPass
 from hpmoe_ir.passes.elide_dependencies import ElideDependenciesPass
 from hpmoe_ir.passes.insert_dependencies import InsertDependenciesPass
+from hpmoe_ir.passes.policies.depth_first import DepthFirst
+from hpmoe_ir.passes.policies.operator_order import OperatorOrder
+from hpmoe_ir.passes.policies.policy import Policy
+from hpmoe_ir.passes.policies.published import Published
 
 
 class Trace(ProgramRun):
@@ -39,10 +43,12 @@ def one_core(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("rotate", [False, True])
-@pytest.mark.parametrize("policy", ["operator-order", "depth-first", "published"])
+@pytest.mark.parametrize(
+    "policy", [OperatorOrder(), DepthFirst(), DepthFirst(0), Published()], ids=str
+)
 @pytest.mark.parametrize("seed", range(30))
 def test_queues_run_to_the_end_in_a_right_order(
-    programs: Any, one_core: str, seed: int, policy: str, rotate: bool
+    programs: Any, one_core: str, seed: int, policy: Policy, rotate: bool
 ):
     module = ModuleOp([programs.random(seed)])
     draw = random.Random(seed)
@@ -52,7 +58,6 @@ def test_queues_run_to_the_end_in_a_right_order(
         AssignQueuesPass(
             policy=policy,
             rotate=rotate,
-            ahead=draw.randrange(3),
             vector_cores=draw.choice(["both", "one"]),
             machine=draw.choice([one_core, "ascend-a3"]),
         ),

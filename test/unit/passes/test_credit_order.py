@@ -14,7 +14,10 @@ from hpmoe_ir.dialects.index import IntArray, evaluate_index
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.passes.pipeline import LowerMoePass
+from hpmoe_ir.passes.policies.arrival import Arrival
+from hpmoe_ir.passes.policies.depth_first import DepthFirst
+from hpmoe_ir.passes.policies.operator_order import OperatorOrder
 from hpmoe_ir.passes.proof.order import OrderProof
 from hpmoe_ir.passes.proof.run import run_queues
 from hpmoe_ir.passes.proof.tasks import NONE, QueueTasks, queue_tasks
@@ -29,7 +32,7 @@ def programs(seed: int) -> list[queue.ProgramOp]:
     module = layer_module(LAYER)
     lowering = LowerMoePass(
         granularity=draw.choice(["part", "expert"]),
-        policy=draw.choice(["depth-first", "operator-order", "arrival"]),
+        policy=draw.choice([DepthFirst(), OperatorOrder(), Arrival()]),
         rotate=draw.choice([False, True]),
         source_groups=draw.choice([1, 2]),
         elide=draw.choice([False, True]),

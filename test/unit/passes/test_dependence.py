@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, bf16
+from xdsl.dialects.builtin import bf16
 from xdsl.ir.affine import AffineExpr
-from xdsl.utils.exceptions import PassFailedException
 
 from hpmoe_ir.dialects.access import Access, BlockSelector, GroupedRows, WholeSelector
 from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
+from hpmoe_ir.machines.core_kind import CoreKind
+from hpmoe_ir.options.options import OptionError
 from hpmoe_ir.passes.analysis.dependence import (
     DependenceError,
     EventMap,
@@ -57,7 +57,7 @@ def test_thresholds_are_the_signals_that_come(programs: Any, seed: int, granular
 
 def family(name: str, grid: list[int], reads: list[Access], writes: list[Access]) -> TasksOp:
     dims = [(f"d{i}", n) for i, n in enumerate(grid)]
-    return TasksOp(name, dims, "aiv", "copy_rows", reads, writes)
+    return TasksOp(name, dims, CoreKind.AIV, "copy_rows", reads, writes)
 
 
 def grouped(
@@ -138,8 +138,6 @@ def test_errors_say_what_is_wrong():
 
 
 def test_a_granularity_that_does_not_exist():
-    with pytest.raises(PassFailedException) as error:
-        InsertDependenciesPass(granularity="row").apply(Context(), ModuleOp([]))  # pyright: ignore[reportArgumentType]
-    assert str(error.value) == (
-        "insert-dependencies: option granularity: expected expert or part, found 'row'"
-    )
+    with pytest.raises(OptionError) as error:
+        InsertDependenciesPass(granularity="row")  # pyright: ignore[reportArgumentType]
+    assert str(error.value) == "option 'granularity': expected expert or part, found 'row'"

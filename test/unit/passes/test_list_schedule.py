@@ -10,6 +10,7 @@ from xdsl.ir.affine import AffineExpr
 
 from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.tile import DependenceOp, TasksOp
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import load_machine
 from hpmoe_ir.passes.policies.list_order import ways_to_the_end
 from hpmoe_ir.passes.scheduling.free_cores import Lanes
@@ -23,7 +24,7 @@ FAST = replace(MACHINE, rates=replace(MACHINE.rates, latency_signal=0.0, latency
 D0 = AffineExpr.dimension(0)
 
 
-def family(name: str, count: int, core: str = "aiv") -> TasksOp:
+def family(name: str, count: int, core: CoreKind = CoreKind.AIV) -> TasksOp:
     return TasksOp(name, [("i", count)], core, "copy_rows", [], [])
 
 
@@ -38,11 +39,13 @@ def waits(
 def work_of(
     families: list[TasksOp], dependences: list[DependenceOp], cores: int
 ) -> SchedulingInput:
-    return SchedulingInput(families, dependences, {}, 1, FAST, {"aic": cores, "aiv": cores})
+    return SchedulingInput(
+        families, dependences, {}, 1, FAST, {CoreKind.AIC: cores, CoreKind.AIV: cores}
+    )
 
 
 def test_ways_to_the_end_of_a_chain():
-    a, b = family("a", 2), family("b", 2, "aic")
+    a, b = family("a", 2), family("b", 2, CoreKind.AIC)
     dependences = [waits(a, b, 2)]
     graph = task_graph([a, b], dependences, 1)
     times = Times(np.array([1.0, 2.0, 10.0, 20.0]), np.zeros(4))
@@ -77,7 +80,7 @@ def test_nothing_is_taken_before_it_is_ready():
 
 def test_puts_share_the_link():
     """Two cores put at a time, but the link brings one after the other."""
-    a, b = family("a", 2), family("b", 2, "aic")
+    a, b = family("a", 2), family("b", 2, CoreKind.AIC)
     work = work_of([a, b], [waits(a, b, 2)], 2)
     graph = task_graph([a, b], work.dependences, 1)
     times = Times(np.array([1.0, 1.0, 9.0, 1.0]), np.array([4.0, 4.0, 0.0, 0.0]))
@@ -118,7 +121,7 @@ def test_a_lane_has_a_core_of_its_own_and_keeps_its_order():
     free = list_schedule(work, graph, times, first)
     assert free.keys[0][:, 0].argsort().tolist() == [2, 1, 0]
     assert free.keys[0].min() > free.keys[1].max()
-    lane = Lanes("aiv", np.array([0, 0, 0, -1, -1, -1]), 1)
+    lane = Lanes(CoreKind.AIV, np.array([0, 0, 0, -1, -1, -1]), 1)
     order = list_schedule(work, graph, times, first, lanes=lane)
     assert order.cores is not None
     assert order.cores[0].tolist() == [1, 1, 1]
@@ -130,7 +133,7 @@ def test_a_lane_has_a_core_of_its_own_and_keeps_its_order():
 @pytest.mark.parametrize("rotated", [True, False])
 def test_what_other_ranks_put_comes_with_the_own_tasks_of_the_same_points(rotated: bool):
     """Puts counted from the rank: the p-th one by another rank comes with this rank's p-th."""
-    a, b = family("put", 4), family("take", 4, "aic")
+    a, b = family("put", 4), family("take", 4, CoreKind.AIC)
     peer = (RANK + D0) % 4 if rotated else D0
     source = RANK
     counts = np.ones(4, dtype=np.int64)

@@ -27,7 +27,7 @@ from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.interpreter.tasks import ProgramRun
 from hpmoe_ir.interpreter.values import Array
 from hpmoe_ir.layer.config import LayerConfig
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.passes.pipeline import LowerMoePass
 
 RANKS, LOCAL, TOKENS, HIDDEN, WIDTH = 2, 3, 8, 32, 16
 

@@ -9,14 +9,18 @@ from hpmoe_ir.driver.compiler import compile_module
 from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.machines.core_kind import CoreKind
+from hpmoe_ir.passes.pipeline import LowerMoePass
+from hpmoe_ir.passes.policies.operator_order import OperatorOrder
+from hpmoe_ir.passes.policies.overlap import Overlap
+from hpmoe_ir.passes.policies.policy import Policy
 
 LAYER = preset_layer("deepseek-v3-tiny").with_sizes(ranks=4, tokens=64)
 EXPERTS = LAYER.local_experts
 
 
 def queues(
-    core: str, source_groups: int, matrix_shares: int, policy: str = "overlap"
+    core: str, source_groups: int, matrix_shares: int, policy: Policy = Overlap()
 ) -> list[list[tuple[str, tuple[int, ...]]]]:
     """Family and grid point of the tasks of each core."""
     lowering = LowerMoePass(policy=policy, source_groups=source_groups, matrix_shares=matrix_shares)
@@ -39,7 +43,7 @@ def queues(
 def test_a_core_that_puts_to_another_rank_puts_to_one_and_does_nothing_else_meanwhile():
     """Three other ranks, and 15 cores fill the link: five cores for each."""
     cores_of_peer: dict[int, int] = {}
-    for queue in queues("aiv", 4, 0):
+    for queue in queues(CoreKind.AIV, 4, 0):
         away = [i for i, (name, point) in enumerate(queue) if name == "dispatch" and point[0]]
         if not away:
             continue
@@ -57,13 +61,13 @@ def test_a_core_that_puts_to_another_rank_puts_to_one_and_does_nothing_else_mean
 def test_shared_products_begin_with_another_core_each_time():
     """The first of 24 tasks may have a block more than the last: dealt in turn, always one core."""
 
-    def most(policy: str) -> int:
+    def most(policy: Policy) -> int:
         firsts = [
             sum(name == "matmul" and point[-1] == 0 for name, point in queue)
-            for queue in queues("aic", 1, 24, policy)
+            for queue in queues(CoreKind.AIC, 1, 24, policy)
         ]
         assert sum(firsts) == EXPERTS
         return max(firsts)
 
-    assert most("operator-order") == EXPERTS
-    assert most("overlap") <= EXPERTS // 3
+    assert most(OperatorOrder()) == EXPERTS
+    assert most(Overlap()) <= EXPERTS // 3

@@ -9,9 +9,11 @@ import pytest
 
 from hpmoe_ir.dialects.tile import BufferOp, DependenceOp, ProgramOp, TasksOp, buffers_of
 from hpmoe_ir.machines.machine import load_machine
+from hpmoe_ir.options.options import option_types
 from hpmoe_ir.passes.insert_dependencies import find_dependences
-from hpmoe_ir.passes.policies.depth_first import depth_first
-from hpmoe_ir.passes.policies.registry import POLICIES
+from hpmoe_ir.passes.policies.depth_first import DepthFirst
+from hpmoe_ir.passes.policies.operator_order import OperatorOrder
+from hpmoe_ir.passes.policies.registry import built_in_policies
 from hpmoe_ir.passes.scheduling.order import Keys, SchedulingInput, first_violation
 
 SEEDS = range(40)
@@ -23,11 +25,10 @@ def work_of(
     dependences: list[DependenceOp],
     buffers: dict[str, BufferOp],
     ranks: int,
-    **options: int,
 ) -> SchedulingInput:
     """What a policy is given, for all cores of an ascend-a3."""
     cores = {kind: MACHINE.cores(kind) for kind in TasksOp.CORES}
-    return SchedulingInput(families, dependences, buffers, ranks, MACHINE, cores, **options)
+    return SchedulingInput(families, dependences, buffers, ranks, MACHINE, cores)
 
 
 def parts_of(program: ProgramOp) -> tuple[list[TasksOp], list[DependenceOp]]:
@@ -46,6 +47,8 @@ def places(families: list[TasksOp], keys: Keys) -> dict[tuple[str, int], int]:
     return {names[i]: n for n, i in enumerate(sorted(range(len(rows)), key=rows.__getitem__))}
 
 
+POLICIES = built_in_policies()
+
 ALWAYS_RIGHT = ("fill", "list", "operator-order", "published", "serial")
 """Policies whose orders are right for any program whose families are in a right order."""
 
@@ -59,8 +62,9 @@ def test_a_task_comes_after_those_that_it_waits_for(
     program = programs.random(seed)
     families, dependences = parts_of(program)
     ranks = program.ranks.value.data
-    work = work_of(families, dependences, buffers_of(program), ranks, ahead=ahead)
-    keys = POLICIES[policy](work).keys
+    work = work_of(families, dependences, buffers_of(program), ranks)
+    options = {"ahead": ahead} if "ahead" in option_types(POLICIES[policy]) else {}
+    keys = POLICIES[policy](**options)(work).keys
     violation = first_violation(families, dependences, keys, ranks)
     assert policy not in ALWAYS_RIGHT or violation is None
     place = places(families, keys)
@@ -84,12 +88,12 @@ def test_a_reversed_order_is_a_violation(programs: Any):
     families, dependences = parts_of(program)
     ranks = program.ranks.value.data
     work = work_of(families, dependences, buffers_of(program), ranks)
-    keys = [-k for k in POLICIES["operator-order"](work).keys]
+    keys = [-k for k in OperatorOrder()(work).keys]
     violation = first_violation(families, dependences, keys, ranks)
     assert violation is not None
 
 
 def test_without_experts_depth_first_is_the_order_of_the_program():
     families = [TasksOp("p", [("i", 3)], "aiv", "copy_rows", [], [])]
-    (keys,) = depth_first(work_of(families, [], {}, 1)).keys
+    (keys,) = DepthFirst()(work_of(families, [], {}, 1)).keys
     np.testing.assert_array_equal(keys[:, -1], [0, 1, 2])

@@ -18,12 +18,22 @@ from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.machines.core_kind import CoreKind
+from hpmoe_ir.options.options import option_types
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.passes.lower_moe import LowerMoePass
-from hpmoe_ir.passes.policies.registry import POLICIES
+from hpmoe_ir.passes.pipeline import LowerMoePass
+from hpmoe_ir.passes.policies.arrival import Arrival
+from hpmoe_ir.passes.policies.depth_first import DepthFirst
+from hpmoe_ir.passes.policies.fill import Fill
+from hpmoe_ir.passes.policies.list_order import ListOrder
+from hpmoe_ir.passes.policies.policy import Policy
+from hpmoe_ir.passes.policies.registry import built_in_policies
+from hpmoe_ir.passes.policies.serial import Serial
+from hpmoe_ir.passes.policies.waves import Waves
 from hpmoe_ir.timing.serial_stages import serial_stages
 
 SEEDS = range(8)
+POLICIES = built_in_policies()
 TWO_CORES = Path(__file__).parents[2] / "filecheck" / "passes" / "inputs" / "two-cores.toml"
 
 
@@ -37,7 +47,7 @@ def lowered(
     return [op for op in module.ops if isinstance(op, ProgramOp)]
 
 
-def order(program: ProgramOp, core: str) -> list[tuple[str, int]]:
+def order(program: ProgramOp, core: CoreKind) -> list[tuple[str, int]]:
     """The tasks of one kind of core, first those at the heads of the queues, and so on."""
     queues = orders_of(program)[core]
     slots, first = queues.slot_values, queues.first_slots
@@ -45,6 +55,11 @@ def order(program: ProgramOp, core: str) -> list[tuple[str, int]]:
     names = queues.family_names
     by_place = slots[np.argsort(place, kind="stable")].tolist()
     return [(names[slot >> POINT_BITS], slot & POINT_MASK) for slot in by_place]
+
+
+def with_numbers(policy: type[Policy], draw: random.Random) -> Policy:
+    """A policy with small numbers for its options."""
+    return policy(**{name: draw.randrange(4) for name in option_types(policy)})
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -71,9 +86,7 @@ def test_orders_are_right_for_any_layer_and_tiling(seed: int, policy: str):
         tile_n=32,
         granularity=draw.choice(["part", "expert"]),
         elide=draw.choice([True, False]),
-        policy=policy,
-        ahead=draw.randrange(4),
-        wave=draw.randrange(4),
+        policy=with_numbers(POLICIES[policy], draw),
         rotate=draw.choice([True, False]),
         rotate_sources=draw.choice([True, False]),
         vector_cores=draw.choice(["both", "one"]),
@@ -81,7 +94,7 @@ def test_orders_are_right_for_any_layer_and_tiling(seed: int, policy: str):
     lowered(config, lowering, draw.choice([(), ("swiglu",), ("up",), ("dispatch", "up")]))
 
 
-def small(policy: str, **options: object) -> list[ProgramOp]:
+def small(policy: Policy, **options: object) -> list[ProgramOp]:
     config = preset_layer("deepseek-v3-tiny").with_sizes(ranks=4, experts=16, tokens=64)
     changed = {"machine": str(TWO_CORES), "tile_m": 16, "tile_n": 32, "task_cols": 32, **options}
     return lowered(config, LowerMoePass(policy=policy, **changed))  # pyright: ignore[reportArgumentType]
@@ -100,12 +113,12 @@ def stages_fall(program: ProgramOp) -> bool:
 
 def test_stages_of_serial_follow_each_other():
     """In every queue; those of another policy mix them."""
-    assert not any(stages_fall(program) for program in small("serial"))
-    assert all(stages_fall(program) for program in small("depth-first"))
+    assert not any(stages_fall(program) for program in small(Serial()))
+    assert all(stages_fall(program) for program in small(DepthFirst()))
 
 
 def test_stages_of_serial_that_communicate():
-    forward, backward = (serial_stages(p) for p in small("serial"))
+    forward, backward = (serial_stages(p) for p in small(Serial()))
     putting = {"exchange", "dispatch", "return"}
     for stages in (forward, backward):
         found = {f for f, number in stages.stage.items() if stages.communicates[number]}
@@ -118,33 +131,33 @@ def test_stages_of_serial_that_communicate():
 
 def test_waves_alternate_the_products():
     """All of the first product of two experts, all of the second, then the next two."""
-    forward, backward = small("waves", wave=2)
+    forward, backward = small(Waves(experts=2))
     families = families_of(forward)
     of_expert = families["matmul"].task_count // 4
-    tasks = [(name, point // of_expert) for name, point in order(forward, "aic")]
+    tasks = [(name, point // of_expert) for name, point in order(forward, CoreKind.AIC)]
     runs = [name for i, (name, _) in enumerate(tasks) if i == 0 or tasks[i - 1][0] != name]
     assert runs == ["matmul", "matmul_1", "matmul", "matmul_1"]
     first = [expert for name, expert in tasks if name == "matmul"]
     assert set(first[: 2 * of_expert]) == {0, 1}
-    names = [name for name, _ in order(backward, "aic")]
+    names = [name for name, _ in order(backward, CoreKind.AIC)]
     runs = [name for i, name in enumerate(names) if i == 0 or names[i - 1] != name]
     wave = ["matmul", "matmul_1", "weight_gradient", "weight_gradient_1"]
     assert runs == wave + wave
 
 
 def test_arrival_takes_own_rows_first_and_columns_last():
-    forward, _ = small("arrival", rotate_sources=True, source_groups=4, return_cols=32)
+    forward, _ = small(Arrival(), rotate_sources=True, source_groups=4, return_cols=32)
     families = families_of(forward)
     extents = families["matmul"].extents
     groups = [
         int(np.unravel_index(point, extents)[1])
-        for name, point in order(forward, "aic")
+        for name, point in order(forward, CoreKind.AIC)
         if name == "matmul"
     ]
     assert groups == sorted(groups)
     read = format_access(families["matmul"].read_accesses[0], families["matmul"].dim_names)
     assert "grouped(e, (rank + g * 3) mod 4 of 4)" in read
-    for family, core in (("matmul_1", "aic"), ("return", "aiv")):
+    for family, core in (("matmul_1", CoreKind.AIC), ("return", CoreKind.AIV)):
         extents = families[family].extents
         columns = [
             int(np.unravel_index(point, extents)[3])
@@ -155,7 +168,7 @@ def test_arrival_takes_own_rows_first_and_columns_last():
         assert columns == sorted(columns)
     peers = [
         int(np.unravel_index(point, families["dispatch"].extents)[0])
-        for name, point in order(forward, "aiv")
+        for name, point in order(forward, CoreKind.AIV)
         if name == "dispatch"
     ]
     assert peers == sorted(peers)
@@ -163,12 +176,14 @@ def test_arrival_takes_own_rows_first_and_columns_last():
 
 def places(program: ProgramOp, names: set[str]) -> float:
     """Mean place of the tasks of some families among those of the matrix cores."""
-    return float(np.mean([i for i, (name, _) in enumerate(order(program, "aic")) if name in names]))
+    return float(
+        np.mean([i for i, (name, _) in enumerate(order(program, CoreKind.AIC)) if name in names])
+    )
 
 
 def overtaken(program: ProgramOp, names: set[str]) -> int:
     """Pairs of tasks of the matrix cores of which the second, but not the first, is in `names`."""
-    late = np.array([name in names for name, _ in order(program, "aic")])
+    late = np.array([name in names for name, _ in order(program, CoreKind.AIC)])
     return int(np.cumsum(~late)[late].sum())
 
 
@@ -177,10 +192,10 @@ def test_fill_puts_weight_gradients_where_nothing_else_is_ready():
     gradients, on many some core does a weight gradient between two products.
     """
     products = {"matmul", "matmul_1"}
-    (_, before), (_, after) = small("depth-first"), small("fill")
+    (_, before), (_, after) = small(DepthFirst()), small(Fill())
     assert places(after, products) < places(before, products)
     assert 4 * overtaken(after, products) < overtaken(before, products)
-    _, many = small("fill", machine="ascend-a3")
+    _, many = small(Fill(), machine="ascend-a3")
     queues = orders_of(many)["aic"]
     numbers = queues.slot_values >> POINT_BITS
     falls = False
@@ -192,6 +207,6 @@ def test_fill_puts_weight_gradients_where_nothing_else_is_ready():
 
 def test_list_takes_what_is_far_from_the_end_first():
     """Without waiting, the first product of all experts goes before the second of any."""
-    forward, backward = small("list")
+    forward, backward = small(ListOrder())
     assert places(forward, {"matmul"}) < places(forward, {"matmul_1"})
     assert places(backward, {"matmul_1"}) < places(backward, {"weight_gradient_1"})

@@ -22,13 +22,12 @@ from hpmoe_ir.dialects.queue import (
 )
 from hpmoe_ir.dialects.tile import TasksOp, families_of
 from hpmoe_ir.driver.source import make_context
-from hpmoe_ir.driver.specs import find, parse_many
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import load_machine
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.schedule.named import schedule_passes
-from hpmoe_ir.universe import PASSES
+from hpmoe_ir.schedule.named import NAMED
 
 ORDER_FILE = Path(__file__).parents[2] / "data" / "published-order.json.gz"
 
@@ -60,8 +59,8 @@ def programs_by_direction() -> dict[str, ProgramOp]:
     )
     ctx, module = make_context(), layer_module(config)
     DeriveBackwardPass().apply(ctx, module)
-    for spec in parse_many("passes", schedule_passes("published", load_machine("ascend-a3"))):
-        find("pass", spec, PASSES, PASSES).apply(ctx, module)
+    for module_pass in NAMED["published"].passes(load_machine("ascend-a3")):
+        module_pass.apply(ctx, module)
     forward, backward = (op for op in module.ops if isinstance(op, ProgramOp))
     return {"forward": forward, "backward": backward}
 
@@ -88,7 +87,7 @@ def published_task(family: TasksOp, point: int, rank: int) -> int:
 
 
 def our_queues(
-    program: ProgramOp, core: str, operators: dict[str, str], rank: int
+    program: ProgramOp, core: CoreKind, operators: dict[str, str], rank: int
 ) -> Iterator[list[tuple[str, int]]]:
     """For each core that has tasks, the published operators and numbers of those it shares."""
     order, families = orders_of(program)[core], families_of(program)
@@ -105,13 +104,13 @@ def our_queues(
 
 
 @pytest.mark.parametrize("rank", [0, 3])
-@pytest.mark.parametrize("core", ["aic", "aiv"])
+@pytest.mark.parametrize("core", [CoreKind.AIC, CoreKind.AIV])
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_queues_are_those_of_the_published_system(
     programs_by_direction: dict[str, ProgramOp],
     published: dict[str, Any],
     direction: str,
-    core: str,
+    core: CoreKind,
     rank: int,
 ):
     items = [
@@ -119,7 +118,10 @@ def test_queues_are_those_of_the_published_system(
         for operator, first, step, count in published[f"{direction}-rank{rank}"][core]
         for i in range(count)
     ]
-    assert len(items) == {"aic": {"forward": 384, "backward": 768}[direction], "aiv": 6144}[core]
+    assert (
+        len(items)
+        == {CoreKind.AIC: {"forward": 384, "backward": 768}[direction], CoreKind.AIV: 6144}[core]
+    )
     program = programs_by_direction[direction]
     found = list(our_queues(program, core, OPERATORS[direction], rank))
     assert found == [items[lane::24] for lane in range(24)]
@@ -136,7 +138,7 @@ def test_a_core_that_waits_looks_as_seldom_as_there(
 
 def test_one_vector_core_of_each_pair_has_tasks(programs_by_direction: dict[str, ProgramOp]):
     for program in programs_by_direction.values():
-        lengths = np.diff(orders_of(program)["aiv"].first_slots)
+        lengths = np.diff(orders_of(program)[CoreKind.AIV].first_slots)
         assert not lengths[0::2].any()
         assert lengths[1::2].all()
 

@@ -28,6 +28,8 @@ from hpmoe_ir.passes.analysis.task_uses import uses_of
 from hpmoe_ir.passes.assign_queues import AssignQueuesPass
 from hpmoe_ir.passes.elide_dependencies import ElideDependenciesPass
 from hpmoe_ir.passes.insert_dependencies import InsertDependenciesPass
+from hpmoe_ir.passes.policies.depth_first import DepthFirst
+from hpmoe_ir.passes.policies.operator_order import OperatorOrder
 from hpmoe_ir.passes.proof.layout import check_thresholds
 from hpmoe_ir.passes.proof.order import OrderProof
 from hpmoe_ir.passes.proof.races import check_launches, check_order
@@ -58,9 +60,8 @@ def queued(programs: Any, machine: str, seed: int) -> queue.ProgramOp:
         InsertDependenciesPass(granularity=draw.choice(["part", "expert"])),
         *([ElideDependenciesPass()] if draw.randrange(4) else []),
         AssignQueuesPass(
-            policy=draw.choice(["operator-order", "depth-first"]),
+            policy=draw.choice([OperatorOrder(), DepthFirst(draw.randrange(3))]),
             rotate=draw.choice([False, True]),
-            ahead=draw.randrange(3),
             machine=machine,
         ),
     ):
@@ -290,7 +291,7 @@ def mutate(program: queue.ProgramOp, kind: str, draw: random.Random) -> bool:
         slots, first = order.slot_values.copy(), order.first_slots
         core = int((first[1:] - first[:-1]).argmax())
         slots[first[core] : first[core + 1]] = slots[first[core] : first[core + 1]][::-1]
-        order.slots = queue.OrderOp(order.core.data, order.family_names, first, slots).slots
+        order.slots = queue.OrderOp(order.core_kind, order.family_names, first, slots).slots
         return bool(first[core + 1] - first[core] > 1)
     remote = [s for s in signals if s.peer_expr is not None]
     if kind == "peer" and remote and program.ranks.value.data > 1:

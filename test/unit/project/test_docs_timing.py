@@ -14,7 +14,7 @@ from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.layer.routing import generate_routing, parse_routing
 from hpmoe_ir.machines.machine import MACHINE_DIR, UNITS, Number, load_machine, machine_names
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.run.execution import build_program
 from hpmoe_ir.timing.bounds import bounds
 from hpmoe_ir.timing.timed_run import RankIntegers, simulate

@@ -13,7 +13,7 @@ from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.expand_tasks import ExpandTasksPass
-from hpmoe_ir.passes.lower_moe import LowerMoePass
+from hpmoe_ir.passes.pipeline import LowerMoePass
 
 GLOSSARY = Path(__file__).parents[3] / "docs" / "glossary.md"
 MLIR = {"attributes", "builtin", "false", "floordiv", "func", "mod", "module", "tensor", "true"}

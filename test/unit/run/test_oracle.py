@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy_layer import numpy_layer
 
 from hpmoe_ir.dtypes import Dtype
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import parse_routing
 from hpmoe_ir.layer.values import LayerValues, make_values
-from hpmoe_ir.run.oracle import Oracle, OracleError, numpy_layer
+from hpmoe_ir.run.oracle import Oracle, OracleError
 
 LAYER = LayerConfig("small", hidden=48, width=32, experts=8, top_k=2, ranks=4, tokens=16)
 

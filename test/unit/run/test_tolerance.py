@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy_layer import numpy_layer
 
 from hpmoe_ir.dtypes import Dtype, Float32Array, round_to
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import parse_routing
 from hpmoe_ir.layer.values import LayerValues, all_tokens, make_values
-from hpmoe_ir.run.oracle import expert_rows, numpy_layer
+from hpmoe_ir.run.oracle import expert_rows
 from hpmoe_ir.run.tolerance import Comparison, compare, tolerance
 
 SIZES = [

@@ -73,9 +73,9 @@ __aicore__ inline void GroupedMatmul(const Tile<T>& a, const Tile<T>& w, const T
 // GroupedMatmul with nothing in L1 but double buffers, as the grouped matmul operator of CANN uses
 // it: 384 KB for 128 x 256 blocks. That stores while it sums up, by unit flags.
 template <typename T, uint32_t M, uint32_t N, uint32_t K, bool TransposeRhs>
-__aicore__ inline void PlainGroupedMatmul(const Tile<T>& a, const Tile<T>& w, const Tile<T>& out,
-                                          uint32_t first = 0, uint32_t step = 1) {
-  GroupedMatmulBlocks<PlainMatmulPlan<T, M, N, K>, TransposeRhs>(a, w, out, {first, step});
+__aicore__ inline void CannLikeGroupedMatmul(const Tile<T>& a, const Tile<T>& w, const Tile<T>& out,
+                                             uint32_t first = 0, uint32_t step = 1) {
+  GroupedMatmulBlocks<CannLikeMatmulPlan<T, M, N, K>, TransposeRhs>(a, w, out, {first, step});
 }
 
 }  // namespace hpmoe

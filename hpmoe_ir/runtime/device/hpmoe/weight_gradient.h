@@ -144,11 +144,11 @@ __aicore__ inline void WeightGradient(const Tile<T>& lhs, const Tile<T>& rhs, co
 // the next is begun: the grouped matmul operator of CANN has no unit flags where the left operand
 // is transposed.
 template <typename T, uint32_t M, uint32_t N, uint32_t K, bool Accumulate, typename Out>
-__aicore__ inline void PlainWeightGradient(const Tile<T>& lhs, const Tile<T>& rhs,
-                                           const Tile<Out>& out, uint32_t first = 0,
-                                           uint32_t step = 1) {
+__aicore__ inline void CannLikeWeightGradient(const Tile<T>& lhs, const Tile<T>& rhs,
+                                              const Tile<Out>& out, uint32_t first = 0,
+                                              uint32_t step = 1) {
   if (!WeightGradientNeeds<T, Accumulate>(lhs, rhs, out, {first, step})) return;
-  WeightGradientBlocks<SingleMatmulPlan<T, M, N, K>, Accumulate>(lhs, rhs, out, {first, step});
+  WeightGradientBlocks<CannLikeGradientPlan<T, M, N, K>, Accumulate>(lhs, rhs, out, {first, step});
 }
 
 }  // namespace hpmoe

@@ -340,6 +340,14 @@ queue.program @p ranks 2 machine "ascend-a3" {
 
 // -----
 
+// A kind of core that no chip has, of one core.
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: queue.core: expected the kind of core to be aic or aiv, found s
+"queue.core"() <{core = "s", number = 0 : i64}> ({
+^bb0:
+}) : () -> ()
+
+// -----
+
 // Only puts are credited.
 queue.program @p ranks 2 machine "ascend-a3" {
   tile.buffer @counts input : !tile.buffer<2x12xi32>

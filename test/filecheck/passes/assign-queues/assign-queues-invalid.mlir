@@ -1,6 +1,6 @@
 // RUN: REJECTED hpmoe-opt %s -p 'assign-queues{policy=depthfirst}' | filecheck %s --match-full-lines --check-prefix=POLICY
 // RUN: REJECTED hpmoe-opt %s -p 'assign-queues{policy=random}' | filecheck %s --match-full-lines --check-prefix=NO-POLICY
-// RUN: REJECTED hpmoe-opt %s -p 'assign-queues{ahead=-1}' | filecheck %s --match-full-lines --check-prefix=AHEAD
+// RUN: REJECTED hpmoe-opt %s -p 'assign-queues{policy=depth-first{ahead=-1}}' | filecheck %s --match-full-lines --check-prefix=AHEAD
 // RUN: REJECTED hpmoe-opt %s -p 'assign-queues{machine="ascend-a5"}' | filecheck %s --match-full-lines --check-prefix=MACHINE
 // RUN: REJECTED hpmoe-opt %s -p assign-queues | filecheck %s --match-full-lines --check-prefix=DEPENDENCES
 // RUN: REJECTED hpmoe-opt %s -p 'insert-dependencies,assign-queues{machine="%S/../inputs/tiny.toml"}' | filecheck %s --match-full-lines --check-prefix=FAMILIES
@@ -10,10 +10,10 @@
 // RUN: REJECTED hpmoe-opt %S/../inputs/layer.mlir -p assign-queues | filecheck %s --match-full-lines --check-prefix=LEVEL
 
 // Options with values that do not exist.
-// POLICY: assign-queues-invalid.mlir: error: assign-queues: option policy: expected one of arrival, depth-first, fill, list, operator-order, overlap, published, serial, waves, found 'depthfirst'; did you mean 'depth-first'?
-// NO-POLICY: assign-queues-invalid.mlir: error: assign-queues: option policy: expected one of arrival, depth-first, fill, list, operator-order, overlap, published, serial, waves, found 'random'
-// AHEAD: assign-queues-invalid.mlir: error: assign-queues: option ahead: expected 0 or more experts, found -1
-// MACHINE: assign-queues-invalid.mlir: error: assign-queues: option machine: unknown machine 'ascend-a5'; known: ascend-a2, ascend-a3; did you mean 'ascend-a3'?
+// POLICY: error: pass 'assign-queues': option 'policy': unknown policy 'depthfirst'; did you mean 'depth-first'?
+// NO-POLICY: error: pass 'assign-queues': option 'policy': unknown policy 'random'; known: arrival, depth-first, fill, list, operator-order, overlap, published, serial, waves
+// AHEAD: error: pass 'assign-queues': option 'policy': policy 'depth-first': option 'ahead': expected 0 to 1048576 experts, found -1
+// MACHINE: assign-queues-invalid.mlir: error: assign-queues: option 'machine': unknown machine 'ascend-a5'; known: ascend-a2, ascend-a3; did you mean 'ascend-a3'?
 
 // Without dependences nothing would order the families.
 // DEPENDENCES: assign-queues-invalid.mlir:31:1: error: assign-queues: @p has no dependences; run insert-dependencies before it

@@ -70,7 +70,7 @@ func.func @f(%ids: !ids, %all: tensor<2x2x4xi32>) {
 !route = !moe.route<7 tokens, top 2, 4 experts over 2 ranks, 28 rows>
 !ids = tensor<?x2xi32, #moe.tokens<7 rows>>
 func.func @f(%ids: !ids, %all: tensor<2x2x4xi32>) {
-  // CHECK-NEXT: convert-comm-to-tile-invalid.mlir:[[# @LINE + 1]]:3: error: convert-comm-to-tile: test.op has no tiling; give it the trait HasTilingTrait
+  // CHECK-NEXT: convert-comm-to-tile-invalid.mlir:[[# @LINE + 1]]:3: error: convert-comm-to-tile: test.op has no tiling; give it the trait RowwiseTrait or HasTilingTrait
   "test.op"() : () -> ()
   %a = comm.route %ids, %all : !ids, tensor<2x2x4xi32> -> !route
   func.return

@@ -1,4 +1,4 @@
-// RUN: hpmoe-opt %s -p 'convert-moe-to-comm,convert-comm-to-tile{source_groups=1}' | filecheck %s
+// RUN: hpmoe-opt %s -p 'convert-moe-to-comm,convert-comm-to-tile{source-groups=1}' | filecheck %s
 // RUN: hpmoe-opt %s -p lower-moe | filecheck %s --check-prefix=LOWERED
 
 // Two products that are added up, and two that are added to an argument: one buffer each, written one after the other.

@@ -1,5 +1,5 @@
 // RUN: hpmoe-opt %s --split-input-file -p convert-comm-to-tile | filecheck %s
-// RUN: hpmoe-opt %s --split-input-file -p 'convert-comm-to-tile{source_groups=1 row_chunks=2 put_chunks=3 token_chunks=2 task_cols=16 tile_m=16 tile_n=32 tile_k=48}' | filecheck %s --check-prefix=FINE
+// RUN: hpmoe-opt %s --split-input-file -p 'convert-comm-to-tile{source-groups=1 row-chunks=2 put-chunks=3 token-chunks=2 task-cols=16 tile-m=16 tile-n=32 tile-k=48}' | filecheck %s --check-prefix=FINE
 
 // A layer on two ranks. By default a group for each source, one chunk, the largest matrix tile of the machine, parts of 16 tokens.
 // Cut by hand: no groups, two chunks at multiples of 16 rows, three chunks of each put, blocks of 16 columns, two parts of the tokens.

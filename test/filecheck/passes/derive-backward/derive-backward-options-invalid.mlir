@@ -5,10 +5,10 @@
 // NOTHING: derive-backward-options-invalid.mlir:[[# @LINE + 16]]:1: error: derive-backward: option recompute: @dispatch makes nothing that 'swiglu' names
 
 // Gradients are added up in f32.
-// RUN: REJECTED hpmoe-opt %s -p 'derive-backward{accumulate=true weight_gradients=activation}' | filecheck %s --match-full-lines --check-prefix=ADDED
+// RUN: REJECTED hpmoe-opt %s -p 'derive-backward{accumulate=true weight-gradients=activation}' | filecheck %s --match-full-lines --check-prefix=ADDED
 // ADDED: derive-backward-options-invalid.mlir: error: derive-backward: option accumulate: gradients are added up in f32, expected weight_gradients=f32, found activation
-// RUN: REJECTED hpmoe-opt %s -p 'derive-backward{weight_gradients=f64}' | filecheck %s --match-full-lines --check-prefix=TYPE
-// TYPE: error: pass 'derive-backward': option 'weight_gradients': expected f32 or activation, found f64
+// RUN: REJECTED hpmoe-opt %s -p 'derive-backward{weight-gradients=f64}' | filecheck %s --match-full-lines --check-prefix=TYPE
+// TYPE: error: pass 'derive-backward': option 'weight-gradients': expected f32 or activation, found f64
 
 // The pass has run already.
 // RUN: REJECTED hpmoe-opt %S/derive-backward-weights.mlir -p 'derive-backward{accumulate=true},derive-backward' | filecheck %s --match-full-lines --check-prefix=AGAIN

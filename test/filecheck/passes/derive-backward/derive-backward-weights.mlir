@@ -1,5 +1,5 @@
-// RUN: hpmoe-opt %s -p 'derive-backward{weight_gradients=f32}' --split-input-file | filecheck %s --check-prefix=F32
-// RUN: hpmoe-opt %s -p 'derive-backward{weight_gradients=activation}' --split-input-file | filecheck %s --check-prefix=ACTIVATION
+// RUN: hpmoe-opt %s -p 'derive-backward{weight-gradients=f32}' --split-input-file | filecheck %s --check-prefix=F32
+// RUN: hpmoe-opt %s -p 'derive-backward{weight-gradients=activation}' --split-input-file | filecheck %s --check-prefix=ACTIVATION
 // RUN: hpmoe-opt %s -p 'derive-backward{accumulate=true}' --split-input-file | filecheck %s --check-prefix=ADDED
 
 !route = !moe.route<3 tokens, top 1, 2 experts over 1 ranks, 3 rows>

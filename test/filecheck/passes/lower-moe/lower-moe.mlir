@@ -1,4 +1,4 @@
-// RUN: hpmoe-opt %s -p 'lower-moe{task_cols=16 token_chunks=2 ahead=1}' | filecheck %s
+// RUN: hpmoe-opt %s -p 'lower-moe{task-cols=16 token-chunks=2 policy=depth-first{ahead=1}}' | filecheck %s
 
 // A layer on two ranks, all the way to queues.
 !route = !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>

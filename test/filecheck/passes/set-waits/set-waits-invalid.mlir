@@ -1,5 +1,5 @@
 // RUN: REJECTED hpmoe-opt %s -p 'set-waits{budget=2147483648}' | filecheck %s --check-prefix=BUDGET --match-full-lines
-// RUN: REJECTED hpmoe-opt %s -p 'set-waits{poll_aic=-1}' | filecheck %s --check-prefix=POLL --match-full-lines
+// RUN: REJECTED hpmoe-opt %s -p 'set-waits{poll-aic=-1}' | filecheck %s --check-prefix=POLL --match-full-lines
 // RUN: REJECTED hpmoe-opt %s -p set-waits | filecheck %s --check-prefix=NOTHING --match-full-lines
 
 // BUDGET: set-waits-invalid.mlir:[[# @LINE + 3]]:1: error: set-waits: budget: expected 0 to 2147483647 ticks, found 2147483648

@@ -22,7 +22,7 @@
 // WRITES: substitute-kernel-invalid.mlir: error: substitute-kernel: kernel 'build_route' cannot take the place of 'exchange_counts': writes: expected i32, found i32, i32
 
 // Both names are needed.
-// OPTION: error: pass 'substitute-kernel': substitute-kernel requires argument "by"
+// OPTION: error: pass 'substitute-kernel': expected option 'by'
 
 // The level above has no tasks.
 // LEVEL: convert-moe-to-comm.mlir:15:3: error: substitute-kernel: expected IR at the tile level, found moe.route of the moe level; run convert-comm-to-tile before it

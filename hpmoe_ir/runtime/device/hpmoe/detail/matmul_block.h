@@ -26,13 +26,14 @@ struct MatmulPlan {
 
   // Steps of a chunk: as many as L1 holds twice, but a power of two, so that the rows of a chunk
   // start at multiples of the transfer size that global memory likes.
+  static constexpr uint32_t kMaxSteps = 16;
   static constexpr uint32_t kFit = kL1Bytes / (2 * (kLhsStep + kRhsStep));
   static_assert(kFit >= 1, "L1 holds two chunks");
-  static constexpr uint32_t kSteps = kFit >= 16  ? 16
-                                     : kFit >= 8 ? 8
-                                     : kFit >= 4 ? 4
-                                     : kFit >= 2 ? 2
-                                                 : 1;
+  static constexpr uint32_t kSteps = kFit >= kMaxSteps ? kMaxSteps
+                                     : kFit >= 8       ? 8
+                                     : kFit >= 4       ? 4
+                                     : kFit >= 2       ? 2
+                                                       : 1;
   static constexpr uint32_t kRows = M;
   static constexpr uint32_t kCols = N;
   static constexpr uint32_t kStep = K;
@@ -54,15 +55,15 @@ struct MatmulPlan {
   }
 };
 
-// The same with nothing in L1 but two chunks.
+// The same with nothing in L1 but two chunks, as CANN's grouped matmul operator has it.
 template <typename T, uint32_t M, uint32_t N, uint32_t K>
-struct PlainMatmulPlan : MatmulPlan<T, M, N, K> {
+struct CannLikeMatmulPlan : MatmulPlan<T, M, N, K> {
   static constexpr bool kKeeps = false;
 };
 
 // And with one result at a time, stored whole before the next is begun.
 template <typename T, uint32_t M, uint32_t N, uint32_t K>
-struct SingleMatmulPlan : PlainMatmulPlan<T, M, N, K> {
+struct CannLikeGradientPlan : CannLikeMatmulPlan<T, M, N, K> {
   static constexpr uint32_t kResults = 1;
   static constexpr uint32_t kParts = 1;
 };

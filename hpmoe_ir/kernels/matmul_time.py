@@ -14,23 +14,57 @@ import numpy as np
 
 from hpmoe_ir.dtypes import Float64Array
 from hpmoe_ir.integers import ceil_div
-from hpmoe_ir.kernels.matmul_tile import (
-    ACCUMULATOR_BYTES,
+from hpmoe_ir.kernels.device import (
     BUFFERS,
     CUBE_MACS,
     ELEMENT_BYTES,
-    MatmulTile,
+    FLOAT_BYTES,
+    MAX_STEPS,
+    SECTION_CHUNKS,
 )
+from hpmoe_ir.kernels.kernel import Kernel, TileSizes
+from hpmoe_ir.kernels.matmul_tile import MatmulTile
 from hpmoe_ir.machines.machine import Machine
 
-MOST_STEPS = 16
-"""Steps of a chunk in L1 at most, as in hpmoe/detail/matmul_block.h."""
-SECTION_CHUNKS = 4
-"""Chunks of a section, as in hpmoe/detail/section_pipeline.h."""
+
+def grouped_matmul_time(kernel: Kernel, machine: Machine, sizes: TileSizes) -> Float64Array:
+    """Estimates the seconds of each task of a product over an expert's rows."""
+    across = sizes.write_columns[0]
+    macs = sizes.rows * kernel.task_cost(sizes).macs
+    depth = macs * sizes.sharing / np.maximum(sizes.rows * across, 1)
+    return _Product(
+        machine,
+        _tile(sizes),
+        down=sizes.rows,
+        across=across,
+        depth=depth,
+        result_bytes=sizes.result_bytes,
+        sharing=sizes.sharing,
+        cann_like=kernel.variant.cann_like,
+    ).seconds()
+
+
+def weight_gradient_time(kernel: Kernel, machine: Machine, sizes: TileSizes) -> Float64Array:
+    """Estimates the seconds of each task of a product that sums over an expert's rows."""
+    return _Product(
+        machine,
+        _tile(sizes),
+        down=np.full_like(sizes.rows, sizes.result_rows),
+        across=sizes.write_columns[0],
+        depth=sizes.rows,
+        result_bytes=sizes.result_bytes,
+        sharing=sizes.sharing,
+        cann_like=kernel.variant.cann_like,
+        gradient=True,
+    ).seconds()
+
+
+def _tile(sizes: TileSizes) -> MatmulTile:
+    return MatmulTile(*(sizes.options[f"tile_{dim}"] for dim in "mnk"))
 
 
 @dataclass(frozen=True)
-class Product:
+class _Product:
     """A product that one task does, or several share: arrays have an element for each task."""
 
     machine: Machine
@@ -43,9 +77,9 @@ class Product:
     """The inner dimension."""
     result_bytes: int
     """Of an element of the result."""
-    shares: int = 1
+    sharing: int = 1
     """Tasks that share it, block by block."""
-    plain: bool = False
+    cann_like: bool = False
     """Whether nothing stays in L1; of a gradient a block is then stored before the next begins."""
     gradient: bool = False
     """Whether it is a weight gradient, of which blocks can be narrow and rows go in sections."""
@@ -53,20 +87,20 @@ class Product:
     def seconds(self) -> Float64Array:
         """Of each task, on a core that has the chip for itself."""
         whole = self._by_blocks(self.tile.n)
-        if not self.gradient or self.plain:
+        if not self.gradient or self.cann_like:
             return whole
         narrow = self.tile.n if self._results(self.tile.n) > 1 else self.tile.n // 2
         few = self.depth <= self.machine.l1_usable // (self.tile.m * ELEMENT_BYTES)
-        over_few = self._by_blocks(narrow) if self.across > self.shares * self.tile.n else whole
-        wide = self.across > 3 * narrow and self.shares == 1
+        over_few = self._by_blocks(narrow) if self.across > self.sharing * self.tile.n else whole
+        wide = self.across > 3 * narrow and self.sharing == 1
         over_many = whole
-        if wide and self.result_bytes == ACCUMULATOR_BYTES:
+        if wide and self.result_bytes == FLOAT_BYTES:
             over_many = self._by_sections(narrow)
         return np.where(few, over_few, over_many)
 
     def _results(self, cols: int) -> int:
         """Results that L0C holds."""
-        return min(2, self.machine.l0c_bytes // (ACCUMULATOR_BYTES * self.tile.m * cols))
+        return min(2, self.machine.l0c_bytes // (FLOAT_BYTES * self.tile.m * cols))
 
     def _step(self, width: int) -> int:
         """Bytes of an operand in a step."""
@@ -80,12 +114,12 @@ class Product:
         """Steps of a chunk, chunks of a block, and how many of the left operand's stay in L1."""
         lhs, rhs = self._step(self.tile.m), self._step(cols)
         usable = self.machine.l1_usable
-        fit = min(max(usable // (BUFFERS * (lhs + rhs)), 1), MOST_STEPS)
+        fit = min(max(usable // (BUFFERS * (lhs + rhs)), 1), MAX_STEPS)
         most = 1 << (fit.bit_length() - 1)
         # Steps of the left operand that fit beside chunks of the most steps, and of half as many.
         rooms = [max(usable - BUFFERS * n * (lhs + rhs), 0) // lhs for n in (most, most // 2)]
         count = self._steps()
-        if self.plain or self.across <= 2 * self.shares * cols:
+        if self.cann_like or self.across <= 2 * self.sharing * cols:
             return np.full_like(count, most), np.ceil(count / most), np.zeros_like(count)
         steps = np.where((count <= 2 * rooms[1]) & (most > 1), most // 2, most).astype(np.float64)
         chunks = np.ceil(count / steps)
@@ -99,7 +133,7 @@ class Product:
         blocks = np.maximum(down * across, 1)
         steps, chunks, kept = self._chunks(cols)
         # Each task that shares the product loads what stays for itself.
-        first = min(self.shares, across)
+        first = min(self.sharing, across)
         lhs_chunks = down * (first * chunks + (across - first) * (chunks - kept))
         rhs_chunks = blocks * chunks
         # The last blocks and chunks may be smaller.
@@ -109,15 +143,15 @@ class Product:
         move = self._move(loaded, lhs_chunks + rhs_chunks)
         begin = self._move(np.minimum(steps, depth) * float(lhs + rhs), np.full_like(chunks, 2))
         multiply, store = self._multiply(blocks), self._store(self.down * self.across)
-        if self.plain and self.gradient:
-            return (np.maximum(multiply, move) + store) / self.shares + begin
+        if self.cann_like and self.gradient:
+            return (np.maximum(multiply, move) + store) / self.sharing + begin
         pieces = blocks
         if self._results(cols) == 1:
             # Each half is stored while the other half of a chunk is multiplied.
             multiply = multiply + np.maximum(store - multiply / chunks, 0)
             pieces = 2 * blocks
         busiest = np.maximum(np.maximum(multiply, move), store)
-        return busiest / self.shares + store / pieces + begin
+        return busiest / self.sharing + store / pieces + begin
 
     def _by_sections(self, cols: int) -> Float64Array:
         lhs, rhs = self._step(self.tile.m), self._step(cols)

@@ -1,0 +1,30 @@
+"""Constants of the device headers that the compiler has to know.
+
+Each names the C++ constant that it repeats; `test/unit/test_kernel_constants.py` compares the two.
+"""
+
+from __future__ import annotations
+
+FRACTAL = 16
+"""Rows and columns of a fractal, the unit of the cube; `kFractal` of hpmoe/local.h."""
+
+CUBE_MACS = FRACTAL**3
+"""Multiply-accumulates of 16-bit operands that a matrix core does in a cycle."""
+
+ELEMENT_BYTES = 2
+"""Bytes of an element of activation type: bf16 or f16."""
+
+FLOAT_BYTES = 4
+"""Bytes of a sum in L0C, and of an element that a vector kernel computes with."""
+
+BUFFERS = 2
+"""L0A, L0B and L1 hold two of each thing: one is loaded while the other is used."""
+
+UB_BYTES = 183 * 1024
+"""Bytes of UB that a kernel may use; `kUbBytes` of hpmoe/local.h."""
+
+MAX_STEPS = 16
+"""Most steps of the inner dimension in a chunk in L1; `kMaxSteps` of hpmoe/matmul_block.h."""
+
+SECTION_CHUNKS = 4
+"""Chunks of a section of rows in L1; `SectionL1::kChunks` of hpmoe/section_pipeline.h."""

@@ -1,0 +1,103 @@
+"""Kernels that make a route: how many tokens go where, and where their rows begin.
+
+References work on the tiles that a task is given and on nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from hpmoe_ir.kernels.kernel import AscendCFunction, Element, Kernel, TileOperand, TileView
+from hpmoe_ir.kernels.route_layout import RouteLayout
+from hpmoe_ir.machines.core_kind import CoreKind
+
+
+def _count_tokens(
+    reads: Sequence[TileView], writes: Sequence[TileView], _o: Mapping[str, int], _s: Sequence[int]
+) -> None:
+    (ids,), (counts,) = reads, writes
+    counts.array[...] = np.bincount(ids.array.ravel(), minlength=counts.array.size)
+
+
+def _exchange_counts(
+    reads: Sequence[TileView], writes: Sequence[TileView], _o: Mapping[str, int], _s: Sequence[int]
+) -> None:
+    (chunk_counts,), (row,) = reads, writes
+    total = chunk_counts.array.sum(axis=0)
+    row.array[...] = np.concatenate([total, np.cumsum(total) - total])
+
+
+def _place_tokens(
+    reads: Sequence[TileView], writes: Sequence[TileView], _o: Mapping[str, int], s: Sequence[int]
+) -> None:
+    (ids, chunk_counts), (order, position), (chunk,) = reads, writes, s
+    total = chunk_counts.array.sum(axis=0)
+    begin = np.cumsum(total) - total + chunk_counts.array[:chunk].sum(axis=0)
+    flat = ids.array.ravel()
+    slots = np.empty(flat.size, dtype=np.int32)
+    for i in np.argsort(flat, kind="stable"):
+        slots[i] = begin[flat[i]]
+        begin[flat[i]] += 1
+    position.array[...] = slots.reshape(ids.array.shape)
+    order.array[slots] = ids.first * ids.array.shape[1] + np.arange(flat.size)
+
+
+def _build_route(
+    reads: Sequence[TileView], writes: Sequence[TileView], _o: Mapping[str, int], s: Sequence[int]
+) -> None:
+    (counts,), (route, status), (rank, capacity) = reads, writes, s
+    ranks, twice = counts.array.shape
+    layout = RouteLayout(experts=twice // 2, ranks=ranks)
+    built = layout.build(counts.array, rank, capacity)
+    route.array[...] = built
+    status.array[...] = built[: status.array.size]
+
+
+def _ints(*names: str) -> tuple[TileOperand, ...]:
+    return tuple(TileOperand(name, Element.I32) for name in names)
+
+
+def _function(name: str, header: str) -> AscendCFunction:
+    """A function on numbers of rows, which has nothing to do with the activation type."""
+    return AscendCFunction(f"hpmoe::{name}", f"hpmoe/{header}", templated=False)
+
+
+ROUTING_KERNELS = (
+    Kernel(
+        name="count_tokens",
+        core=CoreKind.AIV,
+        reads=_ints("ids"),
+        writes=_ints("counts"),
+        ascendc=_function("CountTokens", "count_tokens.h"),
+        reference=_count_tokens,
+    ),
+    Kernel(
+        name="exchange_counts",
+        core=CoreKind.AIV,
+        reads=_ints("chunk_counts"),
+        writes=_ints("row"),
+        ascendc=_function("ExchangeCounts", "exchange_counts.h"),
+        reference=_exchange_counts,
+    ),
+    Kernel(
+        name="place_tokens",
+        core=CoreKind.AIV,
+        reads=_ints("ids", "chunk_counts"),
+        writes=_ints("order", "position"),
+        ascendc=_function("PlaceTokens", "place_tokens.h"),
+        reference=_place_tokens,
+        scalars=("chunk",),
+    ),
+    Kernel(
+        name="build_route",
+        core=CoreKind.AIV,
+        reads=_ints("counts"),
+        writes=_ints("route", "status"),
+        ascendc=_function("BuildRoute", "build_route.h"),
+        reference=_build_route,
+        scalars=("rank", "capacity"),
+    ),
+)
+"""The kernels that make a route."""

@@ -1,0 +1,164 @@
+"""Options of tiling: into which parts `convert-comm-to-tile` cuts the work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal, Self, TypeAlias
+
+from hpmoe_ir.dialects.placement import RouteType
+from hpmoe_ir.integers import ceil_div, round_up
+from hpmoe_ir.kernels.device import FRACTAL
+from hpmoe_ir.kernels.kernel import Variant
+from hpmoe_ir.kernels.matmul_tile import (
+    MatmulTile,
+    check_matmul_tile,
+    largest_matmul_tile,
+)
+from hpmoe_ir.kernels.registry import find_variant
+from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.machines.machine import Machine
+from hpmoe_ir.options.machine import MachineOption
+from hpmoe_ir.options.options import OptionError, Range
+
+MatmulKernels: TypeAlias = Literal["default", "cann-like"]
+"""Kernels of matrix tasks: the fastest ones, or those that use a core as CANN's grouped matmul."""
+
+MAX_GROUPS = 8
+"""Source groups by default, where there are more ranks: finer parts cost more waiting than they
+save once a part is smaller than a matrix tile."""
+
+MIN_TOKENS = 16
+"""Tokens that a part should have at least, by default."""
+
+NEEDED_WITH = {"last_experts": "return_cols", "last_gradients": "gradient_cols"}
+"""Options that say for how many experts another one holds, which must be there."""
+
+APART = (
+    ("put_rows", "put_chunks"),
+    ("vector_rows", "vector_chunks"),
+    ("matrix_shares", "task_cols"),
+    ("matrix_shares", "gradient_cols"),
+    ("matrix_shares", "last_experts"),
+)
+"""Options of which only one may be given."""
+
+
+@dataclass(frozen=True)
+class TilingOptions(MachineOption):
+    """How the work is cut. 0 leaves a number to the pass, where it does not say otherwise.
+
+    Raises OptionError for options that exclude each other.
+    """
+
+    source_groups: Annotated[int, Range(0, unit="groups")] = 0
+    """Groups of source ranks, at most the number of ranks; 0: up to 8."""
+    row_chunks: Annotated[int, Range(1, unit="chunks")] = 1
+    """Chunks of the rows of an expert and group, cut at multiples of tile-m."""
+    put_chunks: Annotated[int, Range(1, unit="chunks")] = 1
+    """Chunks of the rows from one rank to one expert."""
+    put_rows: Annotated[int, Range(0, unit="rows")] = 0
+    """Most rows of a put, instead of put-chunks."""
+    return_cols: Annotated[int, Range(0, unit="columns", multiple=FRACTAL)] = 0
+    """Columns of a put on the return path and of a sum over a token's copies; 0: all."""
+    last_experts: Annotated[int, Range(0, unit="experts")] = 0
+    """Last local experts that return-cols cuts on the return path, their second matmul too; 0: all
+    experts, but not their matmuls."""
+    vector_rows: Annotated[int, Range(0, unit="rows")] = 0
+    """Most rows of a vector task on an expert's rows, instead of row-chunks."""
+    vector_chunks: Annotated[int, Range(0, unit="chunks")] = 0
+    """Equal parts of the rows of an expert and group for vector tasks, instead of row-chunks."""
+    matrix_shares: Annotated[int, Range(0, unit="tasks")] = 0
+    """Matrix tasks that share the matmul of an expert and group tile by tile, instead of
+    task-cols."""
+    token_chunks: Annotated[int, Range(0, unit="chunks")] = 0
+    """Parts of a rank's tokens; 0: of 16 tokens or more, for all vector cores."""
+    task_cols: Annotated[int, Range(0, unit="columns", multiple=FRACTAL)] = 0
+    """Columns of a matrix task; 0: for four tasks a matrix core."""
+    gradient_cols: Annotated[int, Range(0, unit="columns", multiple=FRACTAL)] = 0
+    """Columns of a task of a weight gradient; 0: as task-cols says. Narrow tasks of one expert read
+    the same rows at a time, so that L2 holds what they read again."""
+    last_gradients: Annotated[int, Range(0, unit="experts")] = 0
+    """Last local experts that gradient-cols cuts; 0: all. The last tasks are then short, so that
+    cores end together, and the others are as fast as they can be."""
+    tile_m: Annotated[int, Range(0, unit="rows", multiple=FRACTAL)] = 0
+    """Rows of a matrix tile; 0: of the largest that fits L0 with two buffers, as the next two."""
+    tile_n: Annotated[int, Range(0, unit="columns", multiple=FRACTAL)] = 0
+    """Columns of a matrix tile."""
+    tile_k: Annotated[int, Range(0, unit="elements", multiple=FRACTAL)] = 0
+    """Depth of a matrix tile."""
+    matmul_kernels: MatmulKernels = "default"
+    """Kernels of matrix tasks: the fastest, or CANN-like ones."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for part, whole in NEEDED_WITH.items():
+            if getattr(self, part) and not getattr(self, whole):
+                raise OptionError(f"option '{_text(part)}': expected {_text(whole)} with it")
+        for one, other in APART:
+            if all(getattr(self, name) != getattr(TilingOptions, name) for name in (one, other)):
+                raise OptionError(
+                    f"options '{_text(one)}' and '{_text(other)}': expected one of them"
+                )
+
+    @property
+    def matmul(self) -> MatmulTile:
+        """The matrix tile."""
+        return MatmulTile(self.tile_m, self.tile_n, self.tile_k)
+
+    def matrix_kernel(self, name: str) -> str:
+        """Returns the kernel of matrix tasks for `grouped_matmul` or `weight_gradient`."""
+        variant = Variant(self.matrix_shares > 0, self.matmul_kernels == "cann-like")
+        return find_variant(name, variant).name
+
+    def for_route(self, route: RouteType, machine: Machine) -> Self:
+        """Returns the options of a layer, with a number for all but `task_cols` that are left open.
+
+        Raises OptionError for more parts than the layer has of something, TileSizeError for a tile
+        that does not fit the machine.
+        """
+        ranks, tokens, local = route.ranks.data, route.tokens.data, route.local_experts
+        for name, most, unit in (
+            ("source_groups", ranks, "groups"),
+            ("last_experts", local, "experts"),
+            ("last_gradients", local, "experts"),
+            ("token_chunks", tokens, "chunks"),
+        ):
+            Range(0, most, unit).check(_text(name), getattr(self, name))
+        largest = largest_matmul_tile(machine)
+        options = replace(
+            self,
+            source_groups=self.source_groups or min(ranks, MAX_GROUPS),
+            token_chunks=self.token_chunks or min(machine.aiv_cores, ceil_div(tokens, MIN_TOKENS)),
+            tile_m=self.tile_m or largest.m,
+            tile_n=self.tile_n or largest.n,
+            tile_k=self.tile_k or largest.k,
+        )
+        check_matmul_tile(options.matmul, machine)
+        return options
+
+    @classmethod
+    def tiling_space(
+        cls, config: LayerConfig, machine: Machine, backward: bool
+    ) -> Mapping[str, Sequence[object]]:
+        """Returns the values that a search tries for each option it changes."""
+        ranks, local, width = config.ranks, config.local_experts, config.hidden
+        columns = sorted({round_up(ceil_div(width, parts), FRACTAL) for parts in range(2, 13)})
+        tokens = (machine.aiv_cores - 1, machine.aiv_cores, 2 * machine.aiv_cores)
+        gradients: dict[str, Sequence[object]] = {
+            "gradient_cols": (0, 512, 1024, 2048),
+            "last_gradients": range(min(local, 2) + 1),
+        }
+        return {
+            "source_groups": [g for g in range(1, ranks + 1) if ranks % g == 0],
+            "return_cols": [0, *columns],
+            "last_experts": range(min(local, max(2, local // 3)) + 1),
+            "task_cols": [0, *(n for n in range(256, width + 1, 256) if width % n == 0)],
+            "put_chunks": (1, 2, 4),
+            "token_chunks": [n for n in tokens if n <= config.tokens] or [0],
+            **(gradients if backward else {}),
+        }
+
+
+def _text(field: str) -> str:
+    return field.replace("_", "-")
