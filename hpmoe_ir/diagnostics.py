@@ -1,4 +1,4 @@
-"""What a user is told of bad input: one message with its place in the text, where that is known."""
+"""Diagnostics of bad input: one message, with its location in the text where that is known."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from xdsl.ir import Operation
 from xdsl.irdl import IRDLOperation
 from xdsl.utils.exceptions import DiagnosticException, PassFailedException, VerifyException
 
-MOST_CHARACTERS = 2000
-"""Of a message."""
+MAX_MESSAGE_CHARACTERS = 2000
+"""Longest message that is printed whole; a longer one, as with a very long name, is cut."""
 
 
 class InputError(Exception):
-    """Input that can't be used: `str` is the whole message, with its location if one is known."""
+    """Invalid input of a user. `str` is the whole message, with its location if one is known."""
 
     def __init__(self, message: str, location: str = ""):
         message = shortened(message)
@@ -26,7 +26,7 @@ class InputError(Exception):
 
 
 class RefusedError(PassFailedException):
-    """IR that a pass can't take, with the operation at fault."""
+    """IR that a pass does not support, with the operation at fault."""
 
     def __init__(self, op: Operation, message: str):
         super().__init__(message)
@@ -34,12 +34,12 @@ class RefusedError(PassFailedException):
 
 
 def refuse(op: Operation, message: str) -> NoReturn:
-    """Refuses the IR that a pass was given because of `op`."""
+    """Raises RefusedError: the running pass does not support `op`."""
     raise RefusedError(op, message)
 
 
 def location_of(op: Operation) -> str:
-    """`file:line:column` of an operation, or of the nearest one around it; else empty."""
+    """Returns `file:line:column` of `op` or its nearest ancestor that has one, else ''."""
     current: Operation | None = op
     while current is not None:
         location = current.location
@@ -50,39 +50,39 @@ def location_of(op: Operation) -> str:
 
 
 def shortened(text: str) -> str:
-    """`text` without its middle where it is too long to be read, as with a very long name in it."""
-    if len(text) <= MOST_CHARACTERS:
+    """Returns `text`, without its middle if it exceeds MAX_MESSAGE_CHARACTERS."""
+    if len(text) <= MAX_MESSAGE_CHARACTERS:
         return text
-    half = MOST_CHARACTERS // 2
+    half = MAX_MESSAGE_CHARACTERS // 2
     return f"{text[:half]} ... {text[-half:]}"
 
 
 def one_line(text: str) -> str:
-    """`text` without line breaks; xDSL's own messages may have some."""
+    """Returns `text` with its lines joined by spaces; messages of xDSL may have several."""
     return " ".join(line.strip() for line in text.splitlines() if line.strip())
 
 
 def verify_module(module: ModuleOp, after: str = "", name: str = "") -> None:
-    """Raises InputError at the first operation that doesn't verify.
+    """Raises InputError at the first operation that does not verify.
 
-    `after` names the pass that made the module, if one did; `name` tells where the module is from,
-    for an operation without a place.
+    `after` is the pass that produced the module, '' for parsed input. `name` is the source of the
+    module; the message has it in place of a location for an operation without one.
     """
     if not after:
         _check_definitions(module, name)
     try:
         module.verify()
     except DiagnosticException as error:
-        op, found = _first_invalid(module, error)
+        op, cause = _first_invalid(module, error)
         prefix = f"after {after}: " if after else ""
-        place = location_of(op) or name
-        raise InputError(f"{prefix}{op.name}: {one_line(str(found))}", place) from error
+        location = location_of(op) or name
+        raise InputError(f"{prefix}{op.name}: {one_line(str(cause))}", location) from error
 
 
 def _check_definitions(module: ModuleOp, name: str) -> None:
     """Raises InputError at the first operation that lacks an attribute, operand or region.
 
-    An operation that looks at those around it finds them complete after that.
+    Verifiers that read the operations around their own rely on those being complete.
     """
     for op in module.walk():
         if isinstance(op, IRDLOperation):
@@ -96,23 +96,23 @@ def _check_definitions(module: ModuleOp, name: str) -> None:
 def _first_invalid(
     module: ModuleOp, error: DiagnosticException
 ) -> tuple[Operation, DiagnosticException]:
-    """The operation whose own check fails; xDSL's exception doesn't carry it."""
+    """Returns the operation whose verifier fails, which xDSL's exception does not carry."""
     for op in module.walk(region_first=True):
         try:
             op.verify(verify_nested_ops=False)
-        except VerifyException as found:
-            return op, found
-    # What is wrong with a block only shows when the operation around it checks its regions.
+        except VerifyException as cause:
+            return op, cause
+    # A fault of a block is only found when its parent operation verifies its regions.
     for op in module.walk(region_first=True):
         try:
             op.verify()
-        except VerifyException as found:
-            return op, found
+        except VerifyException as cause:
+            return op, cause
     return module, error
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'a' or 'b'?` for names close to `name`, else `; known: a, b, c`."""
+    """Returns `; did you mean 'a' or 'b'?` for names close to `name`, else `; known: a, b, c`."""
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=2, cutoff=0.6)
     if close:

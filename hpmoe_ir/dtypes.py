@@ -1,7 +1,7 @@
-"""Element types of tensors as NumPy sees them: bits, rounding and unit roundoff.
+"""Element types of tensors in NumPy: bits, rounding and unit roundoff.
 
-NumPy has no bfloat16. Values are float32 arrays, raw memory is an unsigned integer array; the
-functions here convert between the two, rounding to nearest even like the hardware does.
+NumPy has no bfloat16. Values are float32 arrays, raw memory is an unsigned integer array. The
+functions here convert between the two and round to nearest even, as the hardware does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ AnyIntegers: TypeAlias = np.ndarray[Any, np.dtype[np.integer[Any]]]
 
 _BYTES: dict[Dtype, int] = {"bf16": 2, "f16": 2, "f32": 4, "f64": 8}
 _SIGNIFICAND_BITS: dict[Dtype, int] = {"bf16": 8, "f16": 11, "f32": 24, "f64": 53}
-_LEAST: dict[Dtype, float] = {
+_SMALLEST_SUBNORMAL: dict[Dtype, float] = {
     "bf16": 2.0**-133,
     "f16": 2.0**-24,
     "f32": 2.0**-149,
@@ -32,11 +32,11 @@ _LEAST: dict[Dtype, float] = {
 
 
 class DtypeError(ValueError):
-    """An element type that does not exist or has no raw form here."""
+    """An unknown element type, or raw memory whose size does not fit the element type."""
 
 
 def check_dtype(name: str) -> Dtype:
-    """`name` as an element type. Raises DtypeError for one that is not known."""
+    """Returns `name` as an element type. Raises DtypeError for an unknown one."""
     for dtype in DTYPES:
         if name == dtype:
             return dtype
@@ -44,20 +44,23 @@ def check_dtype(name: str) -> Dtype:
 
 
 def unit_roundoff(dtype: Dtype) -> float:
-    """Largest relative error of rounding a normal number to `dtype`: half a unit in the last
-    place of 1."""
+    """Returns the largest relative error of rounding a normal number to `dtype`.
+
+    It is half a unit in the last place of 1, such as 2^-8 for bf16.
+    """
     return 2.0 ** -_SIGNIFICAND_BITS[dtype]
 
 
 def underflow_error(dtype: Dtype) -> float:
-    """Largest absolute error of rounding a subnormal number to `dtype`."""
-    return _LEAST[dtype] / 2
+    """Returns the largest absolute error of rounding a subnormal number to `dtype`."""
+    return _SMALLEST_SUBNORMAL[dtype] / 2
 
 
 def to_bits(values: AnyFloats, dtype: Dtype) -> RawArray:
-    """Raw memory of `values` rounded to `dtype`: uint16 for bf16 and f16, uint32, uint64.
+    """Returns `values` rounded to `dtype` as raw memory: uint16 for bf16 and f16, uint32, uint64.
 
-    Same shape, row-major. Values go through float32 first unless `dtype` is f64.
+    The result has the same shape, row-major. Values are rounded to float32 first unless `dtype` is
+    f64.
     """
     match dtype:
         case "bf16":
@@ -73,10 +76,10 @@ def to_bits(values: AnyFloats, dtype: Dtype) -> RawArray:
 
 
 def from_bits(raw: np.ndarray[Any, Any], dtype: Dtype) -> Float32Array:
-    """The float32 values of raw memory (exact for bf16, f16, f32; rounded for f64).
+    """Returns the float32 values of raw memory: exact for bf16, f16 and f32, rounded for f64.
 
-    `raw` may be of any integer type of the element's size, also uint8 with the last dimension
-    counting bytes; the result has the shape counted in elements.
+    `raw` has any integer type of the element's size, or is uint8 with the last dimension in bytes;
+    the last dimension of the result is in elements. Raises DtypeError for other types.
     """
     bits = np.ascontiguousarray(raw)
     size = _BYTES[dtype]
@@ -95,7 +98,7 @@ def from_bits(raw: np.ndarray[Any, Any], dtype: Dtype) -> Float32Array:
 
 
 def round_to(values: AnyFloats, dtype: Dtype) -> Float32Array:
-    """`values` rounded to `dtype`, as float32."""
+    """Returns `values` rounded to `dtype`, as float32."""
     return from_bits(to_bits(values, dtype), dtype)
 
 

@@ -1,4 +1,4 @@
-"""How much memory there is, so that sizes of a few characters can't take all of it."""
+"""Limit of memory: input that would need more than is available is refused before allocation."""
 
 from __future__ import annotations
 
@@ -10,24 +10,27 @@ from hpmoe_ir.diagnostics import InputError
 
 
 def available_memory() -> int:
-    """Bytes that this process may still allocate: of the machine, and of its own limit if any."""
+    """Returns the bytes that this process may still allocate.
+
+    It is the smaller of the machine's available memory and what the process's own limit leaves.
+    """
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         pages = int(Path("/proc/self/statm").read_text().split()[0])
     except OSError:  # no Linux
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    there = next(int(l.split()[1]) * 1024 for l in lines if l.startswith("MemAvailable:"))
+    available = next(int(l.split()[1]) * 1024 for l in lines if l.startswith("MemAvailable:"))
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit == resource.RLIM_INFINITY:
-        return there
-    return max(0, min(there, limit - pages * resource.getpagesize()))
+        return available
+    return max(0, min(available, limit - pages * resource.getpagesize()))
 
 
-def check_memory(needed: int, what: str) -> None:
-    """Raises InputError where `what` needs more than the available bytes."""
-    there = available_memory()
-    if needed > there:
+def check_memory(needed: int, purpose: str) -> None:
+    """Raises InputError if `needed` bytes for `purpose` exceed the available memory."""
+    available = available_memory()
+    if needed > available:
         raise InputError(
-            f"{what}: expected to fit into the memory that is left, {there / 2**30:.1f} GiB, found "
-            f"{needed / 2**30:.1f} GiB"
+            f"{purpose}: expected to fit into the available memory, {available / 2**30:.1f} GiB, "
+            f"found {needed / 2**30:.1f} GiB"
         )

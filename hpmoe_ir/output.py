@@ -1,4 +1,4 @@
-"""Writing results: all of them, or nothing and what was there before stays."""
+"""Atomic writing of result files: either all files are replaced or none is."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from hpmoe_ir.diagnostics import InputError
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Writes a file, or leaves what was there. Devices and pipes are written to directly.
+    """Writes a file atomically; devices and pipes are written to directly.
 
-    Raises InputError where that is not possible.
+    Raises InputError if the file can't be written; an old file then stays as it was.
     """
     write_together({path: data})
 
 
 def write_together(files: Mapping[Path, bytes]) -> None:
-    """Writes files of any folders as `write_file` does; the devices and pipes once all others are.
+    """Writes files of any folders, all or none, and after them the devices and pipes.
 
-    Raises InputError where that is not possible.
+    Raises InputError if one can't be written.
     """
     path = Path()
     try:
@@ -34,32 +34,33 @@ def write_together(files: Mapping[Path, bytes]) -> None:
         raise InputError(f"can't write the file: {e.strerror}", str(e.filename or path)) from e
 
 
-def check_places(paths: Iterable[Path]) -> None:
-    """Refuses files that can't be written in their folders, before a command takes long for them.
+def check_writable(paths: Iterable[Path]) -> None:
+    """Checks before a long computation that files can be created at `paths`.
 
-    Raises InputError with the message of `write_together`.
+    Raises InputError with the same message as `write_together` for a missing folder, a path that
+    is a directory, a name that is too long or a cycle of links.
     """
     for path in paths:
         try:
-            with os.scandir(_place(path).parent):
+            with os.scandir(_resolved(path).parent):
                 pass
         except OSError as e:
             raise InputError(f"can't write the file: {e.strerror}", str(path)) from e
 
 
 def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Writes files, by their names below `directory`, which is made where there is none.
+    """Writes files by their names below `directory`, which is created if missing.
 
-    All are written under other names first. Where that fails, the other names and new folders are
-    removed again. Raises InputError.
+    All files are written under temporary names first. If that fails, the temporary files and the
+    new folders are removed. Raises InputError.
     """
-    made: list[Path] = []
+    created: list[Path] = []
     try:
         for name in files:
-            _make_folder((directory / name).parent, made)
+            _make_folder((directory / name).parent, created)
         _write_all({directory / name: data for name, data in files.items()})
     except BaseException as e:
-        for folder in reversed(made):
+        for folder in reversed(created):
             with suppress(OSError):
                 folder.rmdir()
         if isinstance(e, OSError):
@@ -67,21 +68,21 @@ def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
         raise
 
 
-def _make_folder(folder: Path, made: list[Path]) -> None:
-    """Makes a folder and those around it, and notes each that was not there."""
+def _make_folder(folder: Path, created: list[Path]) -> None:
+    """Creates `folder` and its missing parents, and appends each new one to `created`."""
     if folder.is_dir():
         return
     if folder.exists():
         raise NotADirectoryError(20, "Not a directory", str(folder))
-    _make_folder(folder.parent, made)
+    _make_folder(folder.parent, created)
     folder.mkdir()
-    made.append(folder)
+    created.append(folder)
 
 
-def _place(name: Path) -> Path:
-    """Where a file is, or will be: a link stays one. Raises OSError where no file can be."""
+def _resolved(name: Path) -> Path:
+    """Returns the path of the file behind all links. Raises OSError if no file can exist there."""
     with suppress(FileNotFoundError):
-        # A name that is too long, or links in a circle.
+        # Raises OSError for a name that is too long or a cycle of links.
         name.stat()
     path = name.resolve()
     if path.is_dir():
@@ -90,25 +91,25 @@ def _place(name: Path) -> Path:
 
 
 def _write_all(files: Mapping[Path, bytes]) -> None:
-    """Replaces files by complete new ones, once all of them have been written."""
+    """Writes all files under temporary names, then renames each over its target."""
     mask = os.umask(0)
     os.umask(mask)
     written: dict[Path, Path] = {}
     try:
         for name, data in files.items():
-            path = _place(name)
+            path = _resolved(name)
             try:
-                handle, other = tempfile.mkstemp(prefix=f".{path.name[:80]}.", dir=path.parent)
-                written[Path(other)] = path
+                handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:80]}.", dir=path.parent)
+                written[Path(temporary)] = path
                 with os.fdopen(handle, "wb") as stream:
                     stream.write(data)
             except OSError as e:
                 raise OSError(e.errno, e.strerror, str(name)) from e
-            os.chmod(other, path.stat().st_mode & 0o7777 if path.exists() else 0o666 & ~mask)
-        for other, path in list(written.items()):
-            os.replace(other, path)
-            del written[other]
+            os.chmod(temporary, path.stat().st_mode & 0o7777 if path.exists() else 0o666 & ~mask)
+        for temporary, path in list(written.items()):
+            os.replace(temporary, path)
+            del written[temporary]
     finally:
-        for other in written:
+        for temporary in written:
             with suppress(OSError):
-                other.unlink()
+                temporary.unlink()

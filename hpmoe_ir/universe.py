@@ -1,6 +1,6 @@
-"""What hpmoe_ir adds to xDSL: dialects, passes and targets by name, each imported on demand.
+"""The xDSL universe of hpmoe_ir: dialects, passes and targets by name, each imported on demand.
 
-Plain `xdsl-opt` finds them too, through the entry point `xdsl.universe`.
+The entry point `xdsl.universe` makes it available to plain `xdsl-opt`.
 """
 
 from __future__ import annotations

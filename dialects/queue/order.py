@@ -22,7 +22,7 @@ from hpmoe_ir.dialects.core_kind import parse_core_kind, verify_core_kind
 from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.dialects.tile.types import dense_i32, int_array
 from hpmoe_ir.machines.core_kind import CoreKind
-from hpmoe_ir.machines.machine import MOST_AIV_PER_AIC, MOST_CORES
+from hpmoe_ir.machines.machine import MAX_AIV_PER_AIC, MAX_CORES
 
 POINT_BITS = 24
 """A slot of a queue is the family's number above this many bits of the point's number."""
@@ -120,9 +120,9 @@ class OrderOp(IRDLOperation):
             if not queue and parser.parse_optional_keyword("times"):
                 start = parser.pos
                 times = parser.parse_integer(allow_boolean=False, allow_negative=False)
-                if times > MOST_CORES * MOST_AIV_PER_AIC:
+                if times > MAX_CORES * MAX_AIV_PER_AIC:
                     parser.raise_error(
-                        f"expected at most {MOST_CORES * MOST_AIV_PER_AIC} cores, found {times}",
+                        f"expected at most {MAX_CORES * MAX_AIV_PER_AIC} cores, found {times}",
                         start,
                         parser.pos,
                     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from math import prod
 
 from xdsl.dialects.builtin import (
@@ -27,6 +26,7 @@ from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.traits import SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.str_enum import StrEnum
 
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile.types import BufferType

@@ -19,6 +19,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.hints import isa
 
 from hpmoe_ir.dialects.role import Role, RoleKind
 from hpmoe_ir.dialects.tile.buffer import BufferOp, MemorySpace
@@ -79,8 +80,8 @@ def program_signature(program: Operation) -> ProgramSignature:
 
     def listed(name: str, spaces: Sequence[MemorySpace]) -> tuple[Parameter, ...]:
         found = program.properties.get(name)
-        if isinstance(found, ArrayAttr):
-            return tuple(entry.data for entry in found if isinstance(entry, ParameterAttr))
+        if isa(found, ArrayAttr[ParameterAttr]):
+            return tuple(entry.data for entry in found)
         return tuple(Parameter(b.sym_name.data) for b in buffers if b.space.data in spaces)
 
     return ProgramSignature(listed("arguments", GIVEN), listed("results", RETURNED))

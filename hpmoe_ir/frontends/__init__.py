@@ -1,1 +1,1 @@
-"""Ways in: from a preset, a configuration file or a MindSpore graph to a layer in `moe`."""
+"""Frontends: presets, configuration files and MindSpore graphs to a layer in the `moe` dialect."""

@@ -1,7 +1,7 @@
-"""Layers from the configuration files of models: Hugging Face `config.json`, MindFormers YAML.
+"""Reads layers from model configuration files: Hugging Face `config.json`, MindFormers YAML.
 
-Both name the same sizes in several ways; the table `FIELDS` lists the spellings. What the file says
-about the router and about shared experts is outside the expert part and only noted.
+Both formats have several names for the same size, which the table `FIELDS` lists. Fields of the
+router and of shared experts do not concern the expert part and become notes of the layer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "experts of a token": ("num_experts_per_tok", "moe_router_topk", "num_experts_chosen"),
     "expert width": ("moe_intermediate_size", "moe_ffn_hidden_size"),
 }
-"""Spellings of each size, the first found counts."""
+"""Field names of each size; the first one present is read."""
 
 ELEMENT_TYPES: dict[str, Dtype] = {
     "bfloat16": "bf16",
@@ -44,17 +44,17 @@ ELEMENT_TYPES: dict[str, Dtype] = {
 }
 
 SWIGLU = ("silu", "swish", "swiglu", "fusedswiglu")
-"""Names of the activation that the layer has, in the two kinds of file."""
+"""Names of the SwiGLU activation in the two file formats."""
 
 UNSUPPORTED = ("swiglu_limit", "activation_func_clamp_value", "moe_apply_probs_on_input")
-"""Fields that change what the experts compute."""
+"""Fields that change the function of the experts, refused unless false."""
 
 DEFAULTS = {
     "deepseek_v3": PRESETS["deepseek-v3"],
     "qwen3_moe": PRESETS["qwen3-30b-a3b"],
     "mixtral": PRESETS["mixtral-8x7b"],
 }
-"""Sizes that a file with this `model_type` may leave out, as MindFormers' own often do."""
+"""Default sizes by `model_type`; files of MindFormers often omit some."""
 
 NOTED = {
     "n_shared_experts": "shared experts",
@@ -67,7 +67,7 @@ NOTED = {
     "moe_router_topk_scaling_factor": "router scales the weights",
     "topk_method": "router method",
 }
-"""Fields that concern what stays outside the expert part."""
+"""Fields that concern parts outside the experts, with their meaning."""
 
 
 def config_layer(
@@ -79,11 +79,11 @@ def config_layer(
     capacity: int | None = None,
     dtype: Dtype | None = None,
 ) -> LayerConfig:
-    """The expert layer that a `.json`, `.yaml` or `.yml` file describes, with sizes that are given.
+    """Reads the expert layer of a `.json`, `.yaml` or `.yml` file; arguments override its sizes.
 
-    Without `ranks`, the file's expert-parallel size or 1; without `tokens`, its sequence length
-    times its batch size where a YAML file has them, or 4096.
-    Raises InputError for a file that can't be used, LayerError for sizes that don't fit.
+    `ranks` defaults to the file's expert-parallel size or 1, `tokens` to the sequence length times
+    the batch size of a YAML file or 4096. Raises InputError for an invalid file, LayerError for
+    sizes that contradict each other.
     """
     if path.suffix not in (".json", ".yaml", ".yml"):
         raise InputError("expected a .json, .yaml or .yml file", str(path))
@@ -102,14 +102,14 @@ def config_layer(
         capacity=capacity,
         dtype=reader.dtype(model) if dtype is None else dtype,
         source=path.name + "".join(reader.defaults),
-        notes=tuple(_outside(model)),
+        notes=tuple(_notes(model)),
     )
 
 
-def _outside(model: Fields) -> list[str]:
-    """What the file says of the parts of the layer that are not ours."""
-    values = {what: model[key] for key, what in NOTED.items() if model.get(key) is not None}
-    return [f"{what}: {_shown(value)}" for what, value in values.items()]
+def _notes(model: Fields) -> list[str]:
+    """Returns the facts of the file about parts of the model outside the experts."""
+    values = {part: model[key] for key, part in NOTED.items() if model.get(key) is not None}
+    return [f"{part}: {_shown(value)}" for part, value in values.items()]
 
 
 def _name(path: Path, model: Fields, training: Fields) -> str:
@@ -121,14 +121,14 @@ def _name(path: Path, model: Fields, training: Fields) -> str:
 
 
 def _mapping(value: object) -> Fields | None:
-    """The fields in `value`, None if it has none."""
+    """Returns `value` as a mapping of fields, None if it is not one."""
     if not isinstance(value, dict):
         return None
     return {str(key): item for key, item in cast(dict[object, object], value).items()}
 
 
 class _Reader:
-    """Reads fields of one file; each message says the file, the field, expected and found."""
+    """Reads the fields of one file; messages name the file, the field, expected and found."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -143,21 +143,21 @@ class _Reader:
         except OSError as e:
             raise self.fail(f"can't read it: {e.strerror}") from e
         except UnicodeDecodeError as e:
-            raise self.fail("expected text, found bytes that are no UTF-8") from e
+            raise self.fail("expected text, found bytes that are not UTF-8") from e
 
     def load_json(self) -> tuple[Fields, Fields]:
-        """The model's fields (those of its text part if it has several), and nothing else."""
+        """Returns the fields of the model (its text part, if it has one) and no training fields."""
         try:
             data: object = json.loads(self.text())
         except json.JSONDecodeError as e:
             raise InputError(f"not JSON: {e.msg}", f"{self.path}:{e.lineno}:{e.colno}") from e
-        except (ValueError, RecursionError) as e:  # a number of thousands of digits, deep nesting
-            raise self.fail(f"not JSON of a configuration: {e}") from e
+        except (ValueError, RecursionError) as e:  # an overlong number or deep nesting
+            raise self.fail(f"not a JSON configuration: {e}") from e
         model = self.mapping(data, "the file")
         return _mapping(model.get("text_config")) or model, {}
 
     def load_yaml(self) -> tuple[Fields, Fields]:
-        """The model's fields, and all of the file."""
+        """Returns the fields of the model and of the whole file."""
         try:
             data: object = yaml.safe_load(self.text())
         except yaml.MarkedYAMLError as e:
@@ -166,8 +166,8 @@ class _Reader:
             raise InputError(f"not YAML: {e.problem}", f"{self.path}{place}") from e
         except yaml.YAMLError as e:
             raise self.fail(f"not YAML: {one_line(str(e))}") from e
-        except (ValueError, RecursionError) as e:  # no date, a number too long, deep nesting
-            raise self.fail(f"not YAML of a configuration: {e}") from e
+        except (ValueError, RecursionError) as e:  # invalid date, overlong number, deep nesting
+            raise self.fail(f"not a YAML configuration: {e}") from e
         training = self.mapping(data, "the file")
         if training.get("model") is None:
             raise self.fail(f"expected a field 'model', found {', '.join(sorted(training))}")
@@ -176,10 +176,10 @@ class _Reader:
             model = self.mapping(model["model_config"], "model_config")
         return model, training
 
-    def mapping(self, value: object, what: str) -> Fields:
+    def mapping(self, value: object, name: str) -> Fields:
         fields = _mapping(value)
         if fields is None:
-            raise self.fail(f"{what}: expected names with values, found {_shown(value)}")
+            raise self.fail(f"{name}: expected a mapping, found {_shown(value)}")
         return fields
 
     def find(self, fields: Fields, spellings: Sequence[str]) -> tuple[str, object] | None:
@@ -193,23 +193,23 @@ class _Reader:
             raise self.fail(f"{key}: expected a positive integer, found {_shown(value)}")
         return value
 
-    def size(self, model: Fields, what: str) -> int:
-        found = self.find(model, FIELDS[what])
-        if found is not None:
-            return self.positive(*found)
+    def size(self, model: Fields, name: str) -> int:
+        field = self.find(model, FIELDS[name])
+        if field is not None:
+            return self.positive(*field)
         kind = model.get("model_type")
         preset = DEFAULTS.get(kind) if isinstance(kind, str) else None
         if preset is None:
-            dense = " (is it a model without experts?)" if what == "number of experts" else ""
+            dense = " (is it a model without experts?)" if name == "number of experts" else ""
             raise self.fail(
-                f"no {what}: expected one of {', '.join(FIELDS[what])}, found none{dense}"
+                f"no {name}: expected one of {', '.join(FIELDS[name])}, found none{dense}"
             )
-        value = _preset_size(preset, what)
-        self.defaults.append(f", {what} as in {kind}")
+        value = _preset_size(preset, name)
+        self.defaults.append(f", {name} as in {kind}")
         return value
 
     def width(self, model: Fields) -> int:
-        """Expert width; Mixtral calls it `intermediate_size`, which elsewhere is the dense one."""
+        """Returns the expert width, which in Mixtral alone is the field `intermediate_size`."""
         value = model.get("intermediate_size")
         named = self.find(model, FIELDS["expert width"])
         if named is None and "num_local_experts" in model and value is not None:
@@ -221,8 +221,8 @@ class _Reader:
             value = (_mapping(training.get(section)) or {}).get("expert_parallel")
             if value is not None:
                 return self.positive(f"{section}.expert_parallel", value)
-        found = self.find(model, ("expert_model_parallel_size", "ep_size"))
-        return self.positive(*found) if found else 1
+        field = self.find(model, ("expert_model_parallel_size", "ep_size"))
+        return self.positive(*field) if field else 1
 
     def tokens(self, model: Fields, training: Fields) -> int:
         length = self.find(model, ("seq_length",)) if training else None
@@ -236,10 +236,10 @@ class _Reader:
         return tokens
 
     def dtype(self, model: Fields) -> Dtype:
-        found = self.find(model, ("compute_dtype", "torch_dtype", "dtype"))
-        if found is None:
+        field = self.find(model, ("compute_dtype", "torch_dtype", "dtype"))
+        if field is None:
             return "bf16"
-        key, value = found
+        key, value = field
         if not isinstance(value, str) or value not in ELEMENT_TYPES:
             raise self.fail(
                 f"{key}: expected one of {', '.join(ELEMENT_TYPES)}, found {_shown(value)}"
@@ -247,14 +247,14 @@ class _Reader:
         return ELEMENT_TYPES[value]
 
     def check_supported(self, model: Fields) -> None:
-        """Refuses layers that compute something else, rather than compute another result."""
+        """Raises InputError for experts that are not plain SwiGLU, or that drop tokens."""
         act = model.get("hidden_act")
         if act is not None and act not in SWIGLU:
             raise self.fail(f"hidden_act: expected one of {', '.join(SWIGLU)}, found {_shown(act)}")
-        for key, wanted in (("gated_linear_unit", True), ("add_bias_linear", False)):
+        for key, required in (("gated_linear_unit", True), ("add_bias_linear", False)):
             value = model.get(key)
-            if value is not None and value is not wanted:
-                raise self.fail(f"{key}: expected {_shown(wanted)}, found {_shown(value)}")
+            if value is not None and value is not required:
+                raise self.fail(f"{key}: expected {_shown(required)}, found {_shown(value)}")
         for key in UNSUPPORTED:
             if model.get(key):
                 raise self.fail(f"{key}: expected none, found {_shown(model[key])}")
@@ -266,8 +266,8 @@ class _Reader:
                 )
 
 
-def _preset_size(preset: Preset, what: str) -> int:
-    match what:
+def _preset_size(preset: Preset, name: str) -> int:
+    match name:
         case "hidden size":
             return preset.hidden
         case "number of experts":
@@ -279,5 +279,5 @@ def _preset_size(preset: Preset, what: str) -> int:
 
 
 def _shown(value: object) -> str:
-    """A value as the file would have it."""
+    """Returns a value as JSON, for messages."""
     return json.dumps(value, default=str)

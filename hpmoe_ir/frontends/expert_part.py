@@ -1,8 +1,8 @@
-"""Finds where the expert part of a graph begins: its matmuls, tokens, ids and gate weights.
+"""Finds the inputs of the expert part of a graph: its matmuls, tokens, ids and gate weights.
 
-The anchors are the matmuls with expert weights, parameters of three dimensions. From there the
-search goes against the flow: to the rows that the first matmul takes, to the top-k whose ids choose
-them, and from what the experts' results are multiplied with to the gate weights.
+The search starts at the matmuls with expert weights, which are parameters of three dimensions. It
+follows operands upstream to the rows of the first matmul and to the top-k whose ids select them,
+and downstream from the experts' results to the gate weights that scale them.
 """
 
 from __future__ import annotations
@@ -29,51 +29,51 @@ VIEWS = (
     "BroadcastTo",
     "Tile",
 )
-"""Primitives that leave the numbers as they are."""
+"""Primitives that change shape, type or place of a tensor but not its numbers."""
 
-MOST_READINGS = 8
-"""Values tried as gate weights, so that a large graph that is refused is so in good time."""
+MAX_CANDIDATES = 8
+"""Largest number of values tried as gate weights, which bounds the time to refuse a large graph."""
 
 PICKS = (*VIEWS, "StridedSlice", "Gather", "IndexSelect", "Split", "SplitTensor", "Chunk")
-"""Primitives on the way from a parameter to the matrix of an expert."""
+"""Primitives allowed between a parameter and the matrix of an expert."""
 
 
 @dataclass(frozen=True)
 class ExpertPart:
-    """The values at the border of the expert part."""
+    """A candidate for the expert part of a graph, given by its matmuls and inputs."""
 
     graph: Graph
     first: tuple[GraphOp, ...]
-    """Matmuls of expert weights that take tokens."""
+    """Matmuls of expert weights with tokens."""
     second: tuple[GraphOp, ...]
-    """Matmuls of expert weights that take what the first have made."""
+    """Matmuls of expert weights with the results of the first ones."""
     x: Ref
     """Tokens, [..., H]."""
     ids: Ref
     """Experts of each token, [..., K]."""
     gate: Ref
-    """Weights of each token's experts, as many as ids."""
+    """Gate weights, one for each id."""
     after: frozenset[str]
     """Operations that depend on an expert's result."""
     ranks: int
-    """Ranks that the graph exchanges rows with, itself included."""
+    """Number of ranks that exchange rows in the graph."""
 
     @property
-    def border(self) -> frozenset[Ref]:
-        """What enters, weights apart."""
+    def inputs(self) -> frozenset[Ref]:
+        """The inputs of the expert part except its weights."""
         return frozenset((self.x, self.ids, self.gate))
 
     def parameters(self, matmuls: Iterable[GraphOp]) -> dict[str, int]:
-        """Parameters that `matmuls` take expert weights from, with the experts in each."""
+        """Returns the weight parameters of `matmuls` and the number of experts in each."""
         found = [_expert_weights(self.graph, op) for op in matmuls]
         return dict(weights for weights in found if weights is not None)
 
 
 def find_expert_parts(graph: Graph) -> list[ExpertPart]:
-    """What may be the expert part: a reading for each value that may be the gate weights.
+    """Returns candidates for the expert part, one for each value that may be the gate weights.
 
-    The one that begins earliest is first. Raises InputError naming the first node that can't be
-    placed where there is none.
+    They are sorted by the position of that value. Raises InputError with the first unsupported
+    node if there is none.
     """
     matmuls = tuple(op for op in graph.ops if _expert_weights(graph, op) is not None)
     first, second = _stages(graph, matmuls)
@@ -92,28 +92,28 @@ def find_expert_parts(graph: Graph) -> list[ExpertPart]:
 
 
 def refuse(graph: Graph, message: str) -> InputError:
-    """An error about the graph."""
+    """Returns an InputError with the path of the graph."""
     return InputError(message, graph.path)
 
 
 def first_ref(graph: Graph, op: GraphOp) -> Ref:
-    """The tensor that `op` takes first."""
+    """Returns the first tensor operand of `op`. Raises InputError if it has none."""
     ref = next(op.refs(), None)
     if ref is None:
-        raise refuse(graph, f"can't place {op.label}: expected a tensor as operand, found none")
+        raise refuse(graph, f"can't import {op.label}: expected a tensor as operand, found none")
     return ref
 
 
-def _check_known(graph: Graph, ref: Ref, what: str) -> None:
-    """Refuses a value whose shape is only known at run time."""
+def _check_known(graph: Graph, ref: Ref, name: str) -> None:
+    """Raises InputError for a value whose shape is known at run time only."""
     type = graph.type_of(ref)
     if type is None or any(n <= 0 for n in type.shape):
         found = "none" if type is None else str(type)
-        raise refuse(graph, f"expected {what} of known shape, found {found}")
+        raise refuse(graph, f"expected {name} of known shape, found {found}")
 
 
 def upstream(graph: Graph, refs: Iterable[Ref], stop: frozenset[Ref] = frozenset()) -> set[str]:
-    """Operations that `refs` depend on, those that make `stop` not looked into."""
+    """Returns the names of the operations that `refs` depend on, without going past `stop`."""
     found: set[str] = set()
     queue = list(refs)
     while queue:
@@ -127,7 +127,7 @@ def upstream(graph: Graph, refs: Iterable[Ref], stop: frozenset[Ref] = frozenset
 
 
 def downstream(graph: Graph, refs: set[Ref]) -> frozenset[str]:
-    """Operations that depend on one of `refs`, not those that make them."""
+    """Returns the names of the operations that depend on one of `refs`."""
     found: set[str] = set()
     for op in graph.ops:
         if any(ref in refs or ref.name in found for ref in op.refs()):
@@ -136,7 +136,7 @@ def downstream(graph: Graph, refs: set[Ref]) -> frozenset[str]:
 
 
 def _expert_weights(graph: Graph, op: GraphOp) -> tuple[str, int] | None:
-    """The parameter with expert weights that a matmul takes and its experts; None for others."""
+    """Returns the parameter of a matmul with expert weights and its experts; None for others."""
     if op.kind not in (*GROUPED, *PLAIN) or len(op.operands) < 2:
         return None
     ref = next(refs_in([op.operands[1]]), None)
@@ -157,14 +157,14 @@ def _expert_weights(graph: Graph, op: GraphOp) -> tuple[str, int] | None:
 def _stages(
     graph: Graph, matmuls: tuple[GraphOp, ...]
 ) -> tuple[tuple[GraphOp, ...], tuple[GraphOp, ...]]:
-    """The matmuls that take tokens and those that take what the first have made."""
+    """Returns the matmuls of tokens and the matmuls of their results."""
     if not matmuls:
         first = next((op for op in graph.ops if "MatMul" in op.kind), None)
         first = first or next((op for op in graph.ops if op.kind not in VIEWS), graph.ops[0])
         raise refuse(
             graph,
             "no expert part: expected matmuls with weights [experts, in, out], "
-            f"found none; the first node that has no place is {first.label}",
+            f"found none; the first unsupported node is {first.label}",
         )
     depth: dict[str, int] = {}
     named = {op.name for op in matmuls}
@@ -193,7 +193,7 @@ def _stages(
 
 
 def _ids(graph: Graph, part: set[str], after: frozenset[str]) -> Ref:
-    """The ids that choose experts: a top-k's second result, or an input of integers."""
+    """Returns the expert ids: the second result of a top-k, or an integer input."""
     beside = upstream(graph, [ref for name in after for ref in graph.by_name[name].refs()])
     found: dict[Ref, None] = {}
     for op in graph.ops:
@@ -207,21 +207,21 @@ def _ids(graph: Graph, part: set[str], after: frozenset[str]) -> Ref:
                     found[ref] = None
             elif producer.kind in TOP_K and ref.index == 1:
                 found[ref] = None
-    # Of several top-k's, as in a router that first picks groups, the last one picks experts.
+    # A router may have several top-k, such as one of groups; the last one selects experts.
     last = [ref for ref in found if not _feeds(graph, ref, found)]
     if len(last) == 1:
         return last[0]
     first = next(op for op in graph.ops if op.name in part)
-    what = "none" if not last else " and ".join(_describe(graph, ref) for ref in last)
+    candidates = "none" if not last else " and ".join(_describe(graph, ref) for ref in last)
     raise refuse(
         graph,
-        "expected one top-k, or one input of integers, whose ids choose the experts, found "
-        f"{what}; the first node that has no place is {first.label}",
+        "expected one top-k, or one input of integers, whose ids select the experts, found "
+        f"{candidates}; the first unsupported node is {first.label}",
     )
 
 
 def _feeds(graph: Graph, ref: Ref, others: Iterable[Ref]) -> bool:
-    """Whether another top-k depends on `ref`."""
+    """Returns whether another of the values depends on `ref`."""
     makers = {other.name for other in others if other != ref}
     return bool(makers & downstream(graph, {ref}))
 
@@ -232,7 +232,7 @@ def _describe(graph: Graph, ref: Ref) -> str:
 
 
 def _tokens(graph: Graph, first: tuple[GraphOp, ...], ids: Ref, moved: frozenset[str]) -> Ref:
-    """The rows that enter: what the first operation that looks at ids takes them from."""
+    """Returns the tokens: the rows that the first operation indexed by ids reads."""
     type = graph.type_of(ids)
     assert type is not None
     tokens = prod(type.shape[:-1])
@@ -259,22 +259,23 @@ def _tokens(graph: Graph, first: tuple[GraphOp, ...], ids: Ref, moved: frozenset
         raise refuse(
             graph,
             f"expected all experts to take the same tokens, found {len(found)} different: the "
-            f"first node that has no place is {op.label}",
+            f"first unsupported node is {op.label}",
         )
     return next(iter(found))
 
 
 def _row_operand(graph: Graph, op: GraphOp) -> Ref:
-    """The operand of `op` that carries rows: the first of floats, else the first."""
+    """Returns the operand of `op` with rows: the first of floats, else the first."""
     refs = list(op.refs())
     floats = [r for r in refs if (t := graph.type_of(r)) is not None and t.is_float]
     return floats[0] if floats else first_ref(graph, op)
 
 
 def _gates(graph: Graph, ids: Ref, moved: frozenset[str], after: frozenset[str]) -> list[Ref]:
-    """What may be the weights of each token's experts: it enters beside the experts' results.
+    """Returns the values that may be the gate weights, sorted by position in the graph.
 
-    A router may itself pick weights by ids, so where it ends can't be seen from one node alone.
+    They are multiplied with the experts' results, directly or through views. There are several
+    candidates because a router may itself gather weights by ids.
     """
     ids_type = graph.type_of(ids)
     assert ids_type is not None
@@ -291,17 +292,17 @@ def _gates(graph: Graph, ids: Ref, moved: frozenset[str], after: frozenset[str])
     }
     order = {op.name: i for i, op in enumerate(graph.ops)}
     if found:
-        return sorted(found, key=lambda ref: (order.get(ref.name, -1), ref.index))[:MOST_READINGS]
+        return sorted(found, key=lambda ref: (order.get(ref.name, -1), ref.index))[:MAX_CANDIDATES]
     first = next((op for op in graph.ops if op.name in after), graph.ops[-1])
     raise refuse(
         graph,
         f"expected the experts' results to be multiplied with weights like {ids_type}, one for "
-        f"each id, found none; the first node that has no place is {first.label}",
+        f"each id, found none; the first unsupported node is {first.label}",
     )
 
 
 def _gate_values(graph: Graph, refs: Iterable[Ref], moved: frozenset[str]) -> set[Ref]:
-    """Where the numbers of `refs` come from, through views and what ids move, and on the way."""
+    """Returns the sources of `refs` through views and gathers by ids, and the values between."""
     found: set[Ref] = set()
     seen: set[Ref] = set()
     queue = list(refs)
@@ -319,7 +320,7 @@ def _gate_values(graph: Graph, refs: Iterable[Ref], moved: frozenset[str]) -> se
 
 
 def _ranks(graph: Graph) -> int:
-    """Ranks that the graph exchanges with, 1 if it has no exchange."""
+    """Returns the number of ranks of the graph's collectives, 1 without any."""
     for op in graph.ops:
         if op.kind not in COLLECTIVES:
             continue

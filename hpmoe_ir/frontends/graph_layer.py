@@ -1,4 +1,4 @@
-"""From a graph back to the sizes of its layer: what values to run it on, and what to expect."""
+"""Recovers the sizes of a layer from its graph, to make input values for it."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from hpmoe_ir.layer.config import LayerConfig, LayerError
 
 @dataclass(frozen=True)
 class GraphLayer:
-    """The layer that a graph computes."""
+    """The sizes of the layer in a graph."""
 
     config: LayerConfig
     is_textbook: bool
-    """Whether the graph is the layer of `layer_module` and nothing else."""
+    """Whether the graph is exactly that of `layer_module`, so that the reference applies."""
 
 
 def graph_layer(module: ModuleOp) -> GraphLayer:
-    """The layer of the only function of a module.
+    """Returns the layer of the only function of `module`.
 
-    The function's arguments must be those of `layer_module`, in any order: their roles say which is
-    which, by the attribute `moe.role` or else by their use. Between them it may compute what it
-    likes. Raises InputError for other functions.
+    The function must have the arguments of `layer_module`, in any order: tokens, expert ids, gate
+    weights, and the two weights of the experts. The attribute `moe.role` or else its uses determine
+    which argument is which. The body may be any. Raises InputError for other functions.
     """
     functions = [op for op in module.ops if isinstance(op, FuncOp)]
     if len(functions) != 1:

@@ -1,8 +1,8 @@
-"""Reads a MINDIR file, MindSpore's own format of a graph, into a flat list of operations.
+"""Reads a MINDIR file, MindSpore's graph format, into a flat list of operations.
 
-Shapes and element types come with every value. What only holds the graph together is folded away:
-`Load` of a parameter, `Depend`, `UpdateState`, tuples. MindSpore itself is never imported: its
-package is only looked up for the file format's description, a plain protobuf module.
+Every value has a shape and an element type. Bookkeeping nodes are folded away: `Load` of a
+parameter, `Depend`, `UpdateState` and tuples. MindSpore is never imported; its package only
+provides the protobuf module of the file format.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ELEMENTS = {
     "UINT32": "u32",
     "UINT64": "u64",
 }
-"""MINDIR's names of element types to MLIR's."""
+"""MLIR's name of each element type of MINDIR."""
 
 _NUMPY = {
     "f32": "<f4",
@@ -57,7 +57,7 @@ _NUMPY = {
 
 @dataclass(frozen=True)
 class ValueType:
-    """Shape and element type of a tensor; an extent that is not known is -1."""
+    """Shape and element type of a tensor; an unknown extent is -1."""
 
     shape: tuple[int, ...]
     element: str
@@ -107,21 +107,21 @@ class GraphOp:
     results: tuple[ValueType, ...]
     attributes: Mapping[str, Any]
     scope: str
-    """Path of cells that the operation comes from, with its own name at the end."""
+    """Path of the cells around the operation, ending with the operation's own name."""
 
     @property
     def label(self) -> str:
-        """How messages name the operation."""
+        """The name of the operation in messages."""
         return f"{self.kind} at {self.scope}" if self.scope else f"{self.kind} '{self.name}'"
 
     def refs(self) -> Iterator[Ref]:
-        """All values that the operation takes, also those in tuples."""
+        """Yields all operands that are values, tuples flattened."""
         yield from refs_in(self.operands)
 
 
 @dataclass(frozen=True)
 class Graph:
-    """A graph: operations in an order in which each comes after what it takes."""
+    """A graph; its operations are in topological order."""
 
     path: str
     inputs: dict[str, ValueType]
@@ -129,26 +129,26 @@ class Graph:
     ops: tuple[GraphOp, ...]
     outputs: tuple[Operand, ...]
     version: str
-    """MindSpore's version that wrote the file."""
+    """The version of MindSpore that wrote the file."""
     by_name: dict[str, GraphOp] = field(default_factory=dict[str, GraphOp], compare=False)
 
     def __post_init__(self) -> None:
         self.by_name.update({op.name: op for op in self.ops})
 
     def type_of(self, ref: Ref) -> ValueType | None:
-        """Type of a value; None if the graph does not say."""
+        """Returns the type of a value, None if the graph does not have it."""
         op = self.by_name.get(ref.name)
         if op is not None:
             return op.results[ref.index] if ref.index < len(op.results) else None
         return self.inputs.get(ref.name) or self.parameters.get(ref.name)
 
     def producer(self, ref: Ref) -> GraphOp | None:
-        """The operation that makes a value; None for inputs and parameters."""
+        """Returns the operation that defines a value, None for inputs and parameters."""
         return self.by_name.get(ref.name)
 
 
 def refs_in(operands: Iterable[Operand]) -> Iterator[Ref]:
-    """All values in `operands`, tuples opened."""
+    """Yields all values in `operands`, tuples flattened."""
     for operand in operands:
         match operand:
             case Ref():
@@ -160,7 +160,7 @@ def refs_in(operands: Iterable[Operand]) -> Iterator[Ref]:
 
 
 def read_mindir(path: Path) -> Graph:
-    """Reads the graph in `path`. Raises InputError for a file that is none or too complex."""
+    """Reads the graph in the file `path`. Raises InputError as `parse_mindir` does."""
     try:
         data = path.read_bytes()
     except OSError as e:
@@ -169,14 +169,17 @@ def read_mindir(path: Path) -> Graph:
 
 
 def parse_mindir(data: bytes, path: str) -> Graph:
-    """The graph in the bytes of a MINDIR file; `path` is for messages. Raises InputError."""
+    """Parses the bytes of a MINDIR file; `path` is for messages.
+
+    Raises InputError for other bytes, a graph with control flow, an unknown type or invalid names.
+    """
     model = mindir_format().ModelProto()
     try:
         model.ParseFromString(data)
-    except Exception as e:  # protobuf's own DecodeError; the module is not imported by name
-        raise InputError("expected a MINDIR file, found bytes that are none", path) from e
+    except Exception as e:  # protobuf's DecodeError, whose module is not imported here
+        raise InputError("expected a MINDIR file, found other bytes", path) from e
     if not model.graph.node:
-        raise InputError("expected a MINDIR file with a graph, found no node in it", path)
+        raise InputError("expected a MINDIR file with a graph, found one without nodes", path)
     if model.functions:
         called = _short(model.functions[0].name)
         raise InputError(
@@ -187,14 +190,14 @@ def parse_mindir(data: bytes, path: str) -> Graph:
 
 @cache
 def mindir_format() -> Any:
-    """The protobuf module that describes the format, loaded without MindSpore around it."""
+    """Returns the protobuf module of the format, loaded without importing MindSpore."""
     package = importlib.util.find_spec("mindspore")
     if package is None or package.origin is None:
         raise InputError(MINDSPORE_MISSING)
     file = Path(package.origin).parent / "train" / "mind_ir_pb2.py"
     spec = importlib.util.spec_from_file_location("hpmoe_ir_mind_ir_pb2", file)
     if spec is None or spec.loader is None or not file.is_file():
-        raise InputError(f"expected the format of MINDIR in {file}, found no such file")
+        raise InputError(f"expected the protobuf module of MINDIR at {file}, found no such file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
@@ -202,7 +205,7 @@ def mindir_format() -> Any:
 
 
 def _short(name: str) -> str:
-    """A name without the graph's, whose numbers change from one export to the next."""
+    """Returns a name without the graph's prefix, whose number changes from export to export."""
     return name.partition(":")[2] or name
 
 
@@ -252,20 +255,18 @@ class _GraphReader:
         return InputError(message, self.path)
 
     def text(self, value: str | bytes, what: str) -> str:
-        """A string of the file; protobuf hands over bytes where it is no UTF-8."""
+        """Returns a string of the file; protobuf returns bytes for one that is not UTF-8."""
         if isinstance(value, bytes):
             raise self.refuse(f"{what}: expected UTF-8 text, found {value[:40]!r}")
         return value
 
     def check_order(self, known: set[str], ops: list[GraphOp], outputs: Iterable[Operand]) -> None:
-        """Refuses a name that has two values, and an operand that no node before it makes."""
+        """Raises InputError for a name with two definitions or an operand used before its own."""
         known = set(known)
         for op in ops:
             self.check_known(known, op.operands, op.label)
             if op.name in known:
-                raise self.refuse(
-                    f"{op.label}: expected a name of its own, found '{op.name}' again"
-                )
+                raise self.refuse(f"{op.label}: expected a unique name, found '{op.name}' again")
             known.add(op.name)
         self.check_known(known, outputs, "the graph's result")
 
@@ -281,7 +282,7 @@ class _GraphReader:
         return self.values.get(name) or Ref(_short(name))
 
     def node(self, node: Any) -> GraphOp | None:
-        """The operation of a node; None if it is a constant or folded into its users."""
+        """Returns the operation of a node, None for a constant or a node folded into its users."""
         type = self.text(node.op_type, "the kind of a node")
         if not node.output:
             raise self.refuse(f"a node {type}: expected the name of its result, found none")
@@ -332,8 +333,8 @@ class _GraphReader:
             case (Ref(name, 0), Const(int(index))) if index >= 0:
                 return Ref(name, index)
             case _:
-                what = " and ".join(_shown(operand) for operand in operands)
-                raise self.refuse(f"expected an item of a tuple with its number, found {what}")
+                shown = " and ".join(_shown(operand) for operand in operands)
+                raise self.refuse(f"expected a tuple and an index in it, found {shown}")
 
     def result_types(self, attribute: Any) -> Iterator[ValueType]:
         if self.kind(attribute) in ("TUPLE", "LIST"):
@@ -360,7 +361,7 @@ class _GraphReader:
         return self.kinds[attribute.type]
 
     def constant(self, attribute: Any) -> Any:
-        """Value of an attribute; inside tuples it is in the plural field."""
+        """Returns the value of an attribute; inside tuples MINDIR stores it in the plural field."""
         kind = self.kind(attribute)
         if kind in ("TUPLE", "LIST"):
             return tuple(self.constant(item) for item in attribute.values)
@@ -388,11 +389,11 @@ class _GraphReader:
         type = self.tensor_type(tensor)
         stored = np.dtype("<u2" if type.element == "bf16" else _NUMPY.get(type.element, "V0"))
         if not stored.itemsize:
-            raise self.refuse(f"constant of element type '{type.element}' not known")
+            raise self.refuse(f"constant: expected a known element type, found '{type.element}'")
         expected = prod(type.shape) * stored.itemsize
         if min(type.shape, default=0) < 0 or len(tensor.raw_data) != expected:
             raise self.refuse(
-                f"constant '{tensor.name}': expected as many bytes as {type} takes, found "
+                f"constant '{tensor.name}': expected {expected} bytes of {type}, found "
                 f"{len(tensor.raw_data)}"
             )
         values = np.frombuffer(tensor.raw_data, stored).reshape(type.shape)

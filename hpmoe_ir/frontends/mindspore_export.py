@@ -1,8 +1,8 @@
-"""MindSpore cells to MINDIR: compiles a user's cell in a process of its own and reads the graph.
+"""Exports MindSpore cells: compiles a user's cell in a separate process and reads the MINDIR graph.
 
-The process runs in an empty directory, since MindSpore leaves files behind, and a crash of it, or
-of the user's file, is one message here. To export a graph that exchanges rows among ranks, it is
-told that it is rank 0 of so many; no other process is needed.
+The process runs in an empty directory, since MindSpore leaves files behind. A crash of MindSpore or
+of the user's file becomes one InputError. For a graph with collectives, MindSpore's simulation mode
+makes the process rank 0 of a group without the other processes.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from hpmoe_ir.frontends.mindspore_process import (
 )
 
 EXPORTER = Path(__file__).with_name("mindspore_exporter.py")
+"""The script that the export process runs."""
 
 EXPORT_SECONDS = 600.0
+"""Time limit of an export in seconds."""
 
 
 def mindspore_layer(
@@ -36,9 +38,9 @@ def mindspore_layer(
     capacity: int | None = None,
     dtype: Dtype | None = None,
 ) -> ImportedLayer:
-    """The layer in `source`, `FILE.mindir` or `FILE.py:Class`, with sizes that are given.
+    """Imports the layer of `source`, `FILE.mindir` or `FILE.py:Class`; arguments override sizes.
 
-    Raises InputError where there is none, LayerError for sizes that don't fit.
+    Raises InputError if there is no layer, LayerError for sizes that contradict each other.
     """
     path, colon, name = source.rpartition(":")
     if not colon and source.endswith(".mindir"):
@@ -54,10 +56,10 @@ def mindspore_layer(
 
 
 def export_cell(path: Path, name: str, ranks: int = 1, python: str = sys.executable) -> Graph:
-    """The graph of the cell that `name` in the Python file `path` makes, called without arguments.
+    """Exports the cell that `name()` of the Python file `path` returns, and reads its graph.
 
-    Its inputs are those that it has declared with MindSpore's own `set_inputs`. With more than one
-    rank, the world group of the graph's exchanges has so many. Raises InputError.
+    The cell declares its inputs with MindSpore's `set_inputs`. `ranks` is the size of the world
+    group in its collectives. Raises InputError if the file, the cell or the export fails.
     """
     if not os.path.isfile(path):
         raise InputError("no such file", str(path))
@@ -86,7 +88,7 @@ def export_cell(path: Path, name: str, ranks: int = 1, python: str = sys.executa
 
 def _environment(ranks: int) -> dict[str, str]:
     environment = mindspore_environment()
-    # The exporter must find what the user's file imports from beside itself and from ours.
+    # Imports of the user's file resolve as they would in this process.
     environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
     if ranks > 1:
         environment |= {"MS_SIMULATION_LEVEL": "0", "RANK_SIZE": str(ranks), "RANK_ID": "0"}
@@ -94,7 +96,7 @@ def _environment(ranks: int) -> dict[str, str]:
 
 
 def _reason(done: subprocess.CompletedProcess[str]) -> str:
-    """Why the exporter failed: its own message, or the last line of what it has printed."""
+    """Returns why the exporter failed: its own message, or its last line on standard error."""
     for line in done.stdout.splitlines():
         if line.startswith("error: "):
             return line.removeprefix("error: ")

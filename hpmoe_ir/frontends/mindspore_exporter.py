@@ -1,7 +1,7 @@
-"""Writes the MINDIR graph of a MindSpore cell: run by its path, FILE NAME OUTPUT.
+"""Writes the MINDIR graph of a MindSpore cell: `python mindspore_exporter.py FILE NAME OUTPUT`.
 
-`hpmoe_ir.frontends.mindspore_export` starts it. It imports nothing of hpmoe_ir and prints one line
-`error: ...` where the user's file is at fault.
+`hpmoe_ir.frontends.mindspore_export` runs it as a script. It imports nothing of hpmoe_ir and prints
+one line `error: ...` for a fault of the user's file.
 """
 
 # pyright: basic
@@ -21,11 +21,11 @@ from mindspore.common import api
 
 
 class ExportError(Exception):
-    """What the user is told."""
+    """A fault of the user's file; the message is printed for the user."""
 
 
 def load(path: Path) -> ModuleType:
-    """The user's file as a module; MindSpore compiles only what it finds the source of."""
+    """Imports the user's file as a module with a path, from which MindSpore reads its source."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -40,7 +40,7 @@ def load(path: Path) -> ModuleType:
 
 
 def make_cell(module: ModuleType, name: str, path: Path) -> nn.Cell:
-    """The cell that `name` makes."""
+    """Returns the cell made by calling `name` of the module. Raises ExportError."""
     if not hasattr(module, name):
         known = [key for key, value in vars(module).items() if is_cell(value)]
         raise ExportError(f"no '{name}' in it; cells: {', '.join(known) or 'none'}")
@@ -54,29 +54,29 @@ def make_cell(module: ModuleType, name: str, path: Path) -> nn.Cell:
 
 
 def is_cell(value: object) -> bool:
-    """Whether a value of the user's module is a class of cells of its own."""
+    """Returns whether a value of the user's module is a subclass of Cell."""
     return isinstance(value, type) and issubclass(value, nn.Cell) and value is not nn.Cell
 
 
 def place(error: BaseException, path: Path) -> str:
-    """`line N: ` where the user's file is in the traceback."""
+    """Returns `line N: ` of the user's file if it is in the traceback, else ''."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(path)]
     return f"line {lines[-1]}: " if lines else ""
 
 
 def summary(error: BaseException) -> str:
-    """The first line of an error's message, with its kind."""
+    """Returns the type of an error and the first line of its message."""
     lines = [line.strip() for line in str(error).splitlines()]
     first = next((line for line in lines if line and not line.startswith("-")), "")
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
 def mindir(cell: nn.Cell, inputs: list) -> bytes:
-    """The graph without the values of the weights, before any kernel is chosen.
+    """Returns the MINDIR bytes of a cell, without weights and before kernel selection.
 
-    `ms.export` gives the same with the weights, which for a large layer are many gigabytes; the
-    function below it is not public, so `ms.export` is what is left when it moves.
+    `ms.export` would add the weights, many gigabytes for a large layer. The internal function that
+    it calls is not public; if a version of MindSpore lacks it, `ms.export` is used.
     """
     executor = getattr(api, "_cell_graph_executor", None)
     proto = getattr(executor, "_get_func_graph_proto", None)
@@ -88,7 +88,7 @@ def mindir(cell: nn.Cell, inputs: list) -> bytes:
 
 
 def export(path: Path, name: str, output: Path) -> None:
-    """Writes the graph of the cell `name` of the file `path`."""
+    """Writes the graph of the cell `name` of the file `path` to `output`. Raises ExportError."""
     cell = make_cell(load(path), name, path)
     inputs = cell.get_inputs()
     if not inputs:
@@ -103,7 +103,7 @@ def export(path: Path, name: str, output: Path) -> None:
 
 
 def main() -> int:
-    """Exit status 1 with a line `error: ...` where the user's file is at fault."""
+    """Returns exit status 1 after printing `error: ...` for a fault of the user's file, else 0."""
     try:
         export(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]))
     except ExportError as e:

@@ -1,4 +1,4 @@
-"""A layer from a MINDIR graph: its sizes, and a report of what was taken and what was left."""
+"""Imports a layer from a MINDIR graph, with a report of the nodes inside and outside of it."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ from hpmoe_ir.frontends.expert_part import (
     upstream,
 )
 from hpmoe_ir.frontends.mindir import Graph, GraphOp, Ref, read_mindir, refs_in
-from hpmoe_ir.frontends.raise_moe import Placed, place
+from hpmoe_ir.frontends.raise_moe import Match, match_expert_part
 from hpmoe_ir.layer.config import LayerConfig, LayerError
 
 
 @dataclass(frozen=True)
 class ImportedLayer:
-    """A layer that was found in a graph."""
+    """A layer imported from a graph."""
 
     config: LayerConfig
     graph: Graph
-    placed: Placed
-    taken: tuple[GraphOp, ...]
-    """Nodes that the layer stands for, in order."""
-    left: tuple[GraphOp, ...]
-    """Nodes that stay outside."""
+    match: Match
+    inside: tuple[GraphOp, ...]
+    """Nodes of the expert part, which the layer replaces, in order."""
+    outside: tuple[GraphOp, ...]
+    """All other nodes, in order."""
 
     def report(self) -> str:
-        """What was taken and what was left, for people, several lines."""
-        part, placed = self.placed.part, self.placed
+        """Returns a human-readable report of several lines: inputs, weights, nodes left out."""
+        part, match = self.match.part, self.match
         nodes = len(self.graph.ops)
         lines = [
             f"{self.graph.path}: MindSpore {self.graph.version}, {nodes} nodes",
-            f"took {len(self.taken)}, from {self.taken[0].label} to {self.taken[-1].label}",
+            f"imported {len(self.inside)}, from {self.inside[0].label} to {self.inside[-1].label}",
             f"  x    {self._describe(part.x)}",
             f"  ids  {self._describe(part.ids)}",
             f"  gate {self._describe(part.gate)}",
         ]
-        first, (second,) = placed.halves, part.parameters(part.second)
+        first, (second,) = match.halves, part.parameters(part.second)
         w13 = " and ".join(self._weights(name) for name in first)
         lines += [f"  w13  {w13}", f"  w2   {self._weights(second)}"]
-        lines += [f"  out  {self._describe(placed.out)}"]
-        lines.append(f"left {len(self.left)} outside")
-        scopes = Counter((op.scope.rpartition("/")[0] or "graph", op.kind) for op in self.left)
+        lines += [f"  out  {self._describe(match.out)}"]
+        lines.append(f"outside the layer: {len(self.outside)}")
+        scopes = Counter((op.scope.rpartition("/")[0] or "graph", op.kind) for op in self.outside)
         for scope in dict.fromkeys(scope for scope, _ in scopes):
             kinds = (
                 kind + (f" x{n}" if n > 1 else "") for (s, kind), n in scopes.items() if s == scope
@@ -64,10 +64,10 @@ class ImportedLayer:
         return f"{self.graph.type_of(ref)}, {where}{result}"
 
     def _weights(self, name: str) -> str:
-        seen = self.placed.weights[name]
+        weights = self.match.weights[name]
         stored = self.graph.type_of(Ref(name))
-        transposed = ", transposed" if seen.transposed else ""
-        return f"{stored}, parameter '{name}' as {seen.experts} experts{transposed}"
+        transposed = ", transposed" if weights.transposed else ""
+        return f"{stored}, parameter '{name}' as {weights.experts} experts{transposed}"
 
 
 def mindir_layer(
@@ -79,10 +79,10 @@ def mindir_layer(
     capacity: int | None = None,
     dtype: Dtype | None = None,
 ) -> ImportedLayer:
-    """The layer in the MINDIR file `path`, with the given sizes instead of the graph's.
+    """Imports the layer of the MINDIR file `path`; arguments override the graph's sizes.
 
-    Raises InputError for a file that can't be used or has no expert part, LayerError for sizes
-    that don't fit.
+    Raises InputError for an invalid file or a graph without a supported expert part, LayerError
+    for sizes that contradict each other.
     """
     return import_graph(
         read_mindir(path),
@@ -103,12 +103,12 @@ def import_graph(
     capacity: int | None = None,
     dtype: Dtype | None = None,
 ) -> ImportedLayer:
-    """The same for a graph that has been read."""
+    """Imports the layer of a graph; otherwise like `mindir_layer`."""
     parts = find_expert_parts(graph)
     own = _config(parts[0], name)
-    placed = place(parts, own)
-    part = placed.part
-    inside = upstream(graph, [placed.out], stop=part.border)
+    match = match_expert_part(parts, own)
+    part = match.part
+    inside = upstream(graph, [match.out], stop=part.inputs)
     config = LayerConfig(
         name,
         hidden=own.hidden,
@@ -125,14 +125,14 @@ def import_graph(
     return ImportedLayer(
         config,
         graph,
-        placed,
-        taken=tuple(op for op in graph.ops if op.name in inside),
-        left=tuple(op for op in graph.ops if op.name not in inside),
+        match,
+        inside=tuple(op for op in graph.ops if op.name in inside),
+        outside=tuple(op for op in graph.ops if op.name not in inside),
     )
 
 
 def _config(part: ExpertPart, name: str) -> LayerConfig:
-    """Sizes as the graph has them."""
+    """Returns the layer with the sizes of the graph."""
     graph = part.graph
     x, ids = graph.type_of(part.x), graph.type_of(part.ids)
     assert x is not None
@@ -143,13 +143,13 @@ def _config(part: ExpertPart, name: str) -> LayerConfig:
         raise refuse(
             graph,
             "expected one or two parameters for the first matmul and one for the second, found "
-            f"{len(first)} and {len(second)}: can't place {op.label}",
+            f"{len(first)} and {len(second)}: can't import {op.label}",
         )
     experts = {*first.values(), *second.values()}
     if len(experts) != 1:
         raise refuse(
             graph,
-            f"can't place {part.second[0].label}: expected as many experts as in "
+            f"can't import {part.second[0].label}: expected as many experts as in "
             f"the first matmul, {next(iter(first.values()))}, found {next(iter(second.values()))}",
         )
     middle = first_ref(graph, part.second[0])
@@ -175,7 +175,7 @@ def _config(part: ExpertPart, name: str) -> LayerConfig:
 
 
 def _dtype(part: ExpertPart) -> Dtype:
-    """Element type that all expert matmuls work in."""
+    """Returns the element type of all expert matmuls. Raises InputError if there are several."""
     graph = part.graph
     found: dict[str, GraphOp] = {}
     for op in (*part.first, *part.second):
@@ -186,18 +186,18 @@ def _dtype(part: ExpertPart) -> Dtype:
     if len(found) != 1:
         raise refuse(
             graph,
-            f"can't place {list(found.values())[-1].label}: expected one element type in all "
+            f"can't import {list(found.values())[-1].label}: expected one element type in all "
             f"expert matmuls, found {' and '.join(found)}",
         )
     (element,) = found
     try:
         return check_dtype(element)
     except DtypeError as e:
-        raise refuse(graph, f"can't place {found[element].label}: {e}") from e
+        raise refuse(graph, f"can't import {found[element].label}: {e}") from e
 
 
 def _notes(part: ExpertPart) -> list[str]:
-    """Differences between graph and layer that don't change what is computed."""
+    """Returns the differences in element type between graph and layer."""
     graph = part.graph
     gate = graph.type_of(part.gate)
     assert gate is not None

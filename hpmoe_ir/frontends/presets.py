@@ -1,4 +1,4 @@
-"""Layers of published models by name, and a small one of the same proportions for each."""
+"""Layers of published models by name, each with a small variant of the same proportions."""
 
 from __future__ import annotations
 
@@ -9,26 +9,28 @@ from hpmoe_ir.dtypes import Dtype
 from hpmoe_ir.layer.config import LayerConfig
 
 TINY = "-tiny"
+"""Suffix of the names of the small variants."""
+
 TINY_RANKS = 4
 TINY_TOKENS = 64
 
 
 @dataclass(frozen=True)
 class Preset:
-    """A model's expert layer and how its small sibling is scaled."""
+    """The expert layer of a model, and the scale of its small variant."""
 
     hidden: int
     width: int
     experts: int
     top_k: int
     ranks: int
-    """Expert-parallel ranks by default."""
+    """Default number of expert-parallel ranks."""
     source: str
     notes: tuple[str, ...]
     tiny_widths: int
-    """Factor by which `hidden` and `width` shrink."""
+    """Divisor of `hidden` and `width` in the small variant."""
     tiny_experts: int
-    """Factor by which `experts` and `top_k` shrink."""
+    """Divisor of `experts` and `top_k` in the small variant."""
 
 
 PRESETS: dict[str, Preset] = {
@@ -80,7 +82,7 @@ PRESETS: dict[str, Preset] = {
 
 
 def preset_names() -> list[str]:
-    """All presets, the small ones included."""
+    """Returns the names of all presets and their small variants, sorted."""
     return sorted(name + end for name in PRESETS for end in ("", TINY))
 
 
@@ -93,9 +95,9 @@ def preset_layer(
     capacity: int | None = None,
     dtype: Dtype | None = None,
 ) -> LayerConfig:
-    """The layer of the preset `name`, with the given sizes instead of its own.
+    """Returns the layer of the preset `name`; arguments override its sizes.
 
-    Raises InputError for an unknown name, LayerError for sizes that don't fit.
+    Raises InputError for an unknown name, LayerError for sizes that contradict each other.
     """
     preset = PRESETS.get(name.removesuffix(TINY))
     if preset is None or name.endswith(TINY + TINY):

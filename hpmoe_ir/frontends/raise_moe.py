@@ -1,8 +1,8 @@
-"""Turns the expert part of a MindSpore graph into a layer: what it computes decides, not its names.
+"""Matches the expert part of a MindSpore graph by what it computes, not by its structure.
 
-The graph is followed from the tokens, ids and gate weights on with stand-in values (`stand_in`),
-for all ranks at once if it exchanges rows with others, and for several random routings. The first
-value that equals the weighted sum of the tokens' experts ends the expert part.
+The graph is evaluated from the tokens, ids and gate weights on with stand-in values (`stand_in`),
+for several random routings, and for all ranks together if it has collectives. The expert part ends
+at the first value that equals the weighted sum of each token's experts.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from hpmoe_ir.frontends.mindir import Const, GraphOp, Many, Ref
 from hpmoe_ir.frontends.mindir import Operand as GraphOperand
 from hpmoe_ir.frontends.stand_in import (
     Array,
-    CannotPlaceError,
     Exact,
     Operand,
     Rows,
+    UnsupportedOpError,
     Value,
     Weights,
     WeightTable,
@@ -33,41 +33,41 @@ from hpmoe_ir.frontends.stand_in_experts import COLLECTIVES, EXPERT_OPS
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import generate_routing, parse_routing
 
-MOST_PAIRS = 1 << 27
-"""A routing is drawn with a number for each token of each rank and each expert."""
+MAX_PAIRS = 1 << 27
+"""Largest number of (token, expert) pairs of all ranks: drawing a routing allocates them all."""
 
 ROUTINGS = ("uniform", "zipf:1.5", "one-expert")
-"""What a graph is tried on; the last leaves most experts without tokens."""
+"""Routings of the trials; the last leaves most experts without tokens."""
 
 AGREEMENT = 1e-9
-"""Relative difference of stand-in results that are the same but for the order of their sums."""
+"""Tolerance of equal stand-in results, whose sums may be in different orders."""
 
 
 @dataclass(frozen=True)
-class Placed:
-    """What following a graph has shown."""
+class Match:
+    """A successful match of the expert part of a graph."""
 
     part: ExpertPart
-    """The reading that fits."""
+    """The candidate that matches."""
     out: Ref
     """The layer's result."""
     weights: dict[str, Weights]
-    """Each parameter with expert weights as the matmuls see it."""
+    """Each parameter of expert weights, as an operand of the matmuls."""
     halves: tuple[str, ...]
-    """The parameters of the gate and the up projection, in this order; one name if they are one."""
+    """The parameters of the gate and the up projection, or the one parameter of both."""
 
 
 @dataclass(frozen=True)
-class Misfit:
-    """Why a reading of a graph does not fit."""
+class Mismatch:
+    """Why a candidate does not match."""
 
     node: int
-    """Number of the first node that can't be placed."""
+    """Index of the first unsupported node."""
     message: str
 
 
 class Trial:
-    """One random routing, and the values that a graph makes of it on each rank."""
+    """The stand-in values of a graph on each rank under one random routing."""
 
     def __init__(self, part: ExpertPart, config: LayerConfig, routing: str, seed: int):
         self.part, self.config = part, config
@@ -77,13 +77,13 @@ class Trial:
         self.matmuls = {op.name for op in (*part.first, *part.second)}
         self.inputs = [*part.parameters(part.first), *part.parameters(part.second)]
         self.weights: dict[str, Weights] = {}
-        self.failures: dict[str, CannotPlaceError] = {}
+        self.failures: dict[str, UnsupportedOpError] = {}
         self.values: dict[Ref, list[Value]] = {}
         pairs = part.ranks * config.tokens * config.experts
-        if pairs > MOST_PAIRS:
+        if pairs > MAX_PAIRS:
             raise refuse(
                 self.graph,
-                f"expected a graph with at most {MOST_PAIRS} pairs of a token and an expert on all "
+                f"expected a graph with at most {MAX_PAIRS} pairs of a token and an expert on all "
                 f"ranks, found {pairs}",
             )
         rng = np.random.default_rng(seed)
@@ -118,7 +118,7 @@ class Trial:
         return type.shape
 
     def _follow(self, op: GraphOp) -> None:
-        """Computes `op` on all ranks, if all that it takes is known."""
+        """Evaluates `op` on all ranks if all its operands are known."""
         ranks: list[Args] = []
         for rank in self.ranks:
             operands = tuple(self._operand(operand, rank) for operand in op.operands)
@@ -128,14 +128,14 @@ class Trial:
         try:
             with np.errstate(invalid="ignore", over="ignore"):
                 results = self._compute(op, ranks)
-        except CannotPlaceError as e:
+        except UnsupportedOpError as e:
             self.failures[op.name] = e
             return
         except (ValueError, IndexError, TypeError, KeyError) as e:
-            self.failures[op.name] = CannotPlaceError(f"its operands don't fit: {e}")
+            self.failures[op.name] = UnsupportedOpError(f"its operands don't fit: {e}")
             return
         if op.name in self.matmuls:
-            for operand in _opened(ranks[0].operands):
+            for operand in _flattened(ranks[0].operands):
                 if isinstance(operand, Weights):
                     self.weights[operand.name] = operand
         for index in range(len(results[0])):
@@ -147,7 +147,7 @@ class Trial:
             return COLLECTIVES[op.kind](ranks)
         if op.kind in EXPERT_OPS:
             return [EXPERT_OPS[op.kind](args) for args in ranks]
-        raise CannotPlaceError("no part of an expert layer is known to use it")
+        raise UnsupportedOpError("unsupported operation in an expert layer")
 
     def _operand(self, operand: GraphOperand, rank: int) -> Operand:
         match operand:
@@ -161,7 +161,11 @@ class Trial:
                 return _OUTSIDE if any(item is _OUTSIDE for item in opened) else opened
 
     def expected(self, halves: Sequence[str], weighted: bool = True) -> list[Array]:
-        """Stand-ins of the layer's result on each rank, [tokens], given the weights' meaning."""
+        """Returns the stand-ins of the layer's result on each rank, [tokens].
+
+        `halves` are the parameters of the gate and the up projection, in this order. Without
+        `weighted` the experts of a token are added up unscaled.
+        """
         local, top_k = self.config.local_experts, self.config.top_k
         (down,) = self.part.parameters(self.part.second)
         inner = 2 if len(halves) == 2 and self.config.width % 2 == 0 else 1
@@ -185,13 +189,13 @@ class Trial:
         return results
 
     def equals(self, ref: Ref, expected: Sequence[Array]) -> bool:
-        """Whether a value is the layer's result on every rank."""
-        for value, wanted in zip(self.values.get(ref, []), expected, strict=False):
+        """Returns whether the value `ref` equals the `expected` result on every rank."""
+        for value, result in zip(self.values.get(ref, []), expected, strict=False):
             if not isinstance(value, Rows) or value.multiplied != 2 or value.columns != 1:
                 return False
-            if value.width != self.config.hidden or prod(value.lead) != len(wanted):
+            if value.width != self.config.hidden or prod(value.lead) != len(result):
                 return False
-            if not np.allclose(value.stand.reshape(-1), wanted, rtol=AGREEMENT, atol=AGREEMENT):
+            if not np.allclose(value.values.reshape(-1), result, rtol=AGREEMENT, atol=AGREEMENT):
                 return False
         return ref in self.values
 
@@ -199,78 +203,78 @@ class Trial:
 _OUTSIDE = "value from outside the expert part"
 
 
-def _opened(operands: Sequence[Operand]) -> list[Operand]:
-    """Operands, those in tuples as well."""
-    found: list[Operand] = []
+def _flattened(operands: Sequence[Operand]) -> list[Operand]:
+    """Returns the operands with tuples flattened."""
+    flat: list[Operand] = []
     for operand in operands:
-        found.extend(_opened(operand) if isinstance(operand, tuple) else [operand])
-    return found
+        flat.extend(_flattened(operand) if isinstance(operand, tuple) else [operand])
+    return flat
 
 
-def place(parts: Sequence[ExpertPart], config: LayerConfig) -> Placed:
-    """Follows the graph and finds the layer's result, the first that equals it in every trial.
+def match_expert_part(parts: Sequence[ExpertPart], config: LayerConfig) -> Match:
+    """Evaluates the graph and returns the match whose result equals the layer's in every trial.
 
-    `parts` are readings of the same graph. Raises InputError naming the first node that can't be
-    placed in the reading that gets farthest.
+    `parts` are the candidates of one graph, `config` has its sizes. Raises InputError with the
+    first unsupported node of the candidate that gets farthest.
     """
-    misfits: list[Misfit] = []
+    mismatches: list[Mismatch] = []
     for part in parts:
         trials = [Trial(part, config, routing, seed) for seed, routing in enumerate(ROUTINGS, 1)]
-        spellings = _spellings(part)
+        orders = _weight_orders(part)
         for op in part.graph.ops:
             if op.name not in part.after:
                 continue
-            for halves in spellings:
+            for halves in orders:
                 ref = Ref(op.name)
                 if all(trial.equals(ref, trial.expected(halves)) for trial in trials):
-                    return Placed(part, ref, trials[0].weights, halves)
-        misfits.append(_misfit(part, trials))
-    farthest = max(misfits, key=lambda misfit: misfit.node)
+                    return Match(part, ref, trials[0].weights, halves)
+        mismatches.append(_mismatch(part, trials))
+    farthest = max(mismatches, key=lambda mismatch: mismatch.node)
     raise refuse(parts[0].graph, farthest.message)
 
 
-def _spellings(part: ExpertPart) -> list[tuple[str, ...]]:
-    """What the first matmuls' parameters may mean: both halves, or one each in either order."""
+def _weight_orders(part: ExpertPart) -> list[tuple[str, ...]]:
+    """Returns the possible roles of the first matmuls' parameters: both halves, or either order."""
     names = tuple(part.parameters(part.first))
     if len(names) == 1:
         return [names]
     return [names, names[::-1]]
 
 
-def _misfit(part: ExpertPart, trials: Sequence[Trial]) -> Misfit:
-    """The first node that has no place."""
+def _mismatch(part: ExpertPart, trials: Sequence[Trial]) -> Mismatch:
+    """Returns the first node of a candidate that is unsupported or has an unknown operand."""
     graph, trial = part.graph, trials[0]
     matmuls = [ref for op in (*part.first, *part.second) for ref in op.refs()]
-    needed = upstream(graph, matmuls, stop=part.border) | trial.matmuls | part.after
+    needed = upstream(graph, matmuls, stop=part.inputs) | trial.matmuls | part.after
     for node, op in enumerate(graph.ops):
         if op.name in needed and op.name in trial.failures:
-            return Misfit(node, f"can't place {op.label}: {trial.failures[op.name]}")
+            return Mismatch(node, f"can't import {op.label}: {trial.failures[op.name]}")
         if op.name in needed and Ref(op.name) not in trial.values:
             outside = next(ref.name for ref in op.refs() if ref not in trial.values)
-            return Misfit(
+            return Mismatch(
                 node,
-                f"can't place {op.label}: it takes '{outside}', which is neither tokens, ids, "
+                f"can't import {op.label}: it takes '{outside}', which is neither tokens, ids, "
                 "gate weights nor expert weights",
             )
     last = max(node for node, op in enumerate(graph.ops) if op.name in part.after)
-    return Misfit(
+    return Mismatch(
         last,
-        f"can't place {graph.ops[last].label}: expected the sum of each token's experts, "
-        f"weighted with the gate weights, found {_likeness(part, trials)}",
+        f"can't import {graph.ops[last].label}: expected the sum of each token's experts, "
+        f"weighted with the gate weights, found {_near_miss(part, trials)}",
     )
 
 
-def _likeness(part: ExpertPart, trials: Sequence[Trial]) -> str:
-    """What the graph computes instead, if it is a common slip."""
+def _near_miss(part: ExpertPart, trials: Sequence[Trial]) -> str:
+    """Describes what the graph computes instead, if it is a common mistake."""
 
     def some_value_is(expected: Callable[[Trial], list[Array]]) -> bool:
-        wanted = [expected(trial) for trial in trials]
+        results = [expected(trial) for trial in trials]
         return any(
-            all(t.equals(Ref(name), w) for t, w in zip(trials, wanted, strict=True))
+            all(t.equals(Ref(name), r) for t, r in zip(trials, results, strict=True))
             for name in part.after
         )
 
-    for halves in _spellings(part):
+    for halves in _weight_orders(part):
         if some_value_is(lambda trial, halves=halves: trial.expected(halves, weighted=False)):
             return "one without the weights"
         if len(halves) == 1:

@@ -1,11 +1,10 @@
-"""Values that stand for tensors while a graph is followed: exact indices, rows in small, weights.
+"""Stand-in values, with which a graph is evaluated in place of its tensors.
 
-To see what a graph does with its rows, it is computed with numbers that stand for the real ones.
-Ids, permutations and counts are exact, whatever way the graph computes them. A row of `hidden` or
-`width` elements has one or two columns of random numbers, and an expert's weights are a random
-matrix of that size. Two graphs that treat rows alike give the same result, and two that do not
-differ in it but for a chance of the size of rounding errors. That costs little at any model size
-and needs no list of the many ways to write a permutation.
+Ids, permutations and counts are exact, however the graph computes them. A row of `hidden` or
+`width` elements is represented by one or two random numbers, its columns, and the weights of an
+expert by a random matrix of that size. Graphs that treat rows alike have equal results; graphs that
+do not have different ones, except with a probability of the order of rounding errors. Evaluation is
+cheap at any model size, and needs no list of the many spellings of a permutation.
 """
 
 from __future__ import annotations
@@ -21,38 +20,38 @@ import numpy as np
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
-class CannotPlaceError(Exception):
-    """An operation that does something else than an expert layer would; says what."""
+class UnsupportedOpError(Exception):
+    """An operation that no expert layer performs; the message says what is unsupported."""
 
 
 @dataclass(frozen=True)
 class Exact:
-    """A tensor with its own values and shape; integers or float64."""
+    """A tensor with its real shape and values; integers or float64."""
 
     array: Array
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A tensor whose last axis, `width` elements, is represented by a column or two."""
+    """A tensor of rows of `width` elements, each represented by one or two columns."""
 
-    stand: Array
-    """float64, the leading axes of the tensor and then the columns."""
+    values: Array
+    """float64: the leading axes of the tensor, then the columns."""
     width: int
     multiplied: int = 0
-    """How many expert matmuls the rows have been through."""
+    """Number of expert matmuls applied to the rows."""
     flat: bool = False
-    """Whether the graph has the tensor in one dimension."""
+    """Whether the tensor of the graph is flattened to one dimension."""
 
     @property
     def lead(self) -> tuple[int, ...]:
-        """All extents but the last, as if not flat."""
-        return self.stand.shape[:-1]
+        """All extents but the last, before flattening."""
+        return self.values.shape[:-1]
 
     @property
     def columns(self) -> int:
-        """Columns that represent a row: 2 where its halves mean different things."""
-        return self.stand.shape[-1]
+        """Number of columns: 2 if the halves of a row have different meanings."""
+        return self.values.shape[-1]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -60,14 +59,14 @@ class Rows:
         shape = (*self.lead, self.width)
         return (int(np.prod(shape)),) if self.flat else shape
 
-    def with_stand(self, stand: Array) -> Rows:
-        """The same kind of rows with other numbers."""
-        return replace(self, stand=stand)
+    def with_values(self, values: Array) -> Rows:
+        """Returns rows of the same kind with other values."""
+        return replace(self, values=values)
 
 
 @dataclass
 class WeightTable:
-    """Random numbers that stand for weights, the same for the same weight."""
+    """Random matrices that represent weights, deterministic in seed, parameter and rank."""
 
     seed: int
     ranks: int
@@ -76,7 +75,7 @@ class WeightTable:
     )
 
     def get(self, name: str, rank: int, experts: int, rows: int, columns: int) -> Array:
-        """[experts, rows, columns] for one rank's experts of the parameter `name`."""
+        """Returns the matrices of a rank's experts in `name`, [experts, rows, columns]."""
         key = (name, rank, experts, rows, columns)
         if key not in self.tables:
             words = [self.seed, zlib.crc32(name.encode()), rank, rows, columns]
@@ -85,73 +84,70 @@ class WeightTable:
         return self.tables[key]
 
     def all_ranks(self, name: str, experts: int, rows: int, columns: int) -> Array:
-        """The same for the experts of all ranks, in the order of the ranks."""
+        """Returns the matrices of the experts of all ranks, in rank order."""
         parts = [self.get(name, rank, experts, rows, columns) for rank in range(self.ranks)]
         return np.concatenate(parts)
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Matrices of experts: a parameter of 3 dimensions, or some of its first.
-
-    `picked` holds the number of the expert for each matrix; None while the parameter has no
-    dimension for experts of its own, as [E * H, N].
-    """
+    """Matrices of experts: a parameter of 3 dimensions, or a selection along its first."""
 
     name: str
     rank: int
     table: WeightTable
     shape: tuple[int, ...]
-    """Shape in the graph; the last two are those of a matrix."""
-    picked: Array | None
+    """Shape in the graph; the last two extents are those of a matrix."""
+    expert_ids: Array | None
+    """The expert of each matrix; None for a parameter without an axis of experts, [E * H, N]."""
     experts: int
     """Experts in the parameter."""
     transposed: bool = False
-    """Whether the matrices are the transposes of what the parameter holds."""
+    """Whether the matrices are transposed with respect to the parameter."""
 
     def multiply(self, rows: Rows, columns: int) -> Array:
-        """Stand-ins of `rows` times these, leading axes as in a batched matmul."""
-        assert self.picked is not None
+        """Returns the stand-ins of `rows` times the matrices, batched over the leading axes."""
+        assert self.expert_ids is not None
         table = self.table.get(self.name, self.rank, self.experts, rows.columns, columns)
-        return np.matmul(rows.stand, table[self.picked])
+        return np.matmul(rows.values, table[self.expert_ids])
 
 
 Value: TypeAlias = Exact | Rows | Weights
 Operand: TypeAlias = Value | tuple["Operand", ...] | int | float | bool | str | None
 
 
-MOST_ELEMENTS = 1 << 24
-"""Of a tensor that an operation makes. A trial is a layer of a few thousand tokens at most."""
+MAX_ELEMENTS = 1 << 24
+"""Largest tensor of stand-ins; a layer has a few thousand tokens per rank."""
 
 
 def check_elements(shape: Sequence[int]) -> None:
-    """Refuses a tensor that is too large for a trial."""
-    if prod(shape) > MOST_ELEMENTS:
-        raise CannotPlaceError(
-            f"it makes a tensor of {list(shape)}, expected at most {MOST_ELEMENTS} elements"
+    """Raises UnsupportedOpError for a tensor with more than MAX_ELEMENTS elements."""
+    if prod(shape) > MAX_ELEMENTS:
+        raise UnsupportedOpError(
+            f"it makes a tensor of {list(shape)}, expected at most {MAX_ELEMENTS} elements"
         )
 
 
 def constant(value: Any) -> Operand:
-    """A constant of the graph; arrays hold exact values."""
+    """Returns the stand-in value of a constant; arrays are exact."""
     return Exact(cast(Array, value)) if isinstance(value, np.ndarray) else value
 
 
 def parameter(name: str, shape: tuple[int, ...], rank: int, table: WeightTable) -> Weights:
-    """A parameter of the graph."""
+    """Returns the stand-in value of a parameter on one rank."""
     if len(shape) == 3:
         return Weights(name, rank, table, shape, np.arange(shape[0]), shape[0])
     return Weights(name, rank, table, shape, None, 0)
 
 
 def as_rows(value: Exact, like: Rows) -> Rows:
-    """An exact tensor as rows, if all elements of a row are the same."""
+    """Converts an exact tensor to rows like `like`; all elements of a row must be equal."""
     array = np.asarray(value.array, np.float64)
     if array.shape and array.shape[-1] == like.width and like.width > 1:
         first = array[..., :1]
         if not (array == first).all():
-            raise CannotPlaceError("its operands differ from column to column")
+            raise UnsupportedOpError("its operands differ from column to column")
         array = np.repeat(first, like.columns, axis=-1)
     else:
         array = np.broadcast_to(array, (*array.shape[:-1], like.columns))
-    return replace(like, stand=np.asarray(array))
+    return replace(like, values=np.asarray(array))

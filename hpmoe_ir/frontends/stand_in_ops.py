@@ -1,7 +1,7 @@
-"""What MindSpore's primitives do to stand-in values: a table from primitive to function.
+"""MindSpore's primitives on stand-in values: a table from primitive to evaluation function.
 
-A primitive that is not in the table can't be part of an expert layer. To add one, write a function
-from `Args` to its results and name it in `OPS`, or in `COLLECTIVES` if it talks to other ranks.
+A primitive that is not in the table is unsupported in an expert layer. To add one, write a function
+from `Args` to the results and enter it in `OPS`, or in `COLLECTIVES` if it is a collective.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 from hpmoe_ir.frontends import stand_in_views as views
 from hpmoe_ir.frontends.stand_in import (
     Array,
-    CannotPlaceError,
     Exact,
     Rows,
+    UnsupportedOpError,
     Value,
     as_rows,
     check_elements,
@@ -28,12 +28,12 @@ Handler: TypeAlias = Callable[[Args], Sequence[Value]]
 Collective: TypeAlias = Callable[[Sequence[Args]], Sequence[Sequence[Value]]]
 
 
-def _same(args: Args) -> Sequence[Value]:
+def _identity(args: Args) -> Sequence[Value]:
     return [args.value(0)]
 
 
 def _cast(args: Args) -> Sequence[Value]:
-    """Rounding is left out: where the graph rounds is not where the layer must."""
+    """Casts without rounding: the layer defines its own roundings, not the graph."""
     value = args.value(0)
     if not isinstance(value, Exact) or not args.op.results:
         return [value]
@@ -44,7 +44,7 @@ def _cast(args: Args) -> Sequence[Value]:
 
 
 def _elementwise(function: Callable[[Array, Array], Array], mixes: bool) -> Handler:
-    """A function of two tensors; `mixes` if it may also take rows."""
+    """Returns the handler of an elementwise binary function; `mixes` allows rows as operands."""
 
     def apply(args: Args) -> Sequence[Value]:
         a, b = args.value(0), args.value(1)
@@ -52,14 +52,14 @@ def _elementwise(function: Callable[[Array, Array], Array], mixes: bool) -> Hand
             return [Exact(np.asarray(function(a.array, b.array)))]
         rows = a if isinstance(a, Rows) else b
         if not mixes or not isinstance(rows, Rows):
-            raise CannotPlaceError(f"it takes {kind_of(a)} and {kind_of(b)}")
+            raise UnsupportedOpError(f"it takes {kind_of(a)} and {kind_of(b)}")
         left, right = (as_rows(v, rows) if isinstance(v, Exact) else v for v in (a, b))
         if not isinstance(left, Rows) or not isinstance(right, Rows):
-            raise CannotPlaceError(f"it takes {kind_of(a)} and {kind_of(b)}")
-        same = (left.width, left.columns, left.multiplied, left.flat)
-        if same != (right.width, right.columns, right.multiplied, right.flat):
-            raise CannotPlaceError("it takes two different kinds of rows")
-        return [rows.with_stand(function(left.stand, right.stand))]
+            raise UnsupportedOpError(f"it takes {kind_of(a)} and {kind_of(b)}")
+        kind = (left.width, left.columns, left.multiplied, left.flat)
+        if kind != (right.width, right.columns, right.multiplied, right.flat):
+            raise UnsupportedOpError("it takes two different kinds of rows")
+        return [rows.with_values(function(left.values, right.values))]
 
     return apply
 
@@ -70,7 +70,7 @@ def _scaled_add(sign: int) -> Handler:
 
     def apply(args: Args) -> Sequence[Value]:
         if args.at(2, 1) != 1:
-            raise CannotPlaceError(f"operand 2: expected 1, found {kind_of(args.at(2))}")
+            raise UnsupportedOpError(f"operand 2: expected 1, found {kind_of(args.at(2))}")
         return add(args)
 
     return apply
@@ -87,15 +87,18 @@ def _add_all(args: Args) -> Sequence[Value]:
 
 
 def _unary(function: Callable[[Array], Array], of_experts: bool) -> Handler:
-    """A function of one tensor; of rows only between the two matmuls of the experts."""
+    """Returns the handler of an elementwise unary function.
+
+    `of_experts` allows rows between the two matmuls of an expert as operand.
+    """
 
     def apply(args: Args) -> Sequence[Value]:
         value = args.value(0)
         if isinstance(value, Exact):
             return [Exact(function(value.array))]
         if isinstance(value, Rows) and of_experts and value.multiplied == 1:
-            return [value.with_stand(function(value.stand))]
-        raise CannotPlaceError(f"it takes {kind_of(value)}")
+            return [value.with_values(function(value.values))]
+        raise UnsupportedOpError(f"it takes {kind_of(value)}")
 
     return apply
 
@@ -108,22 +111,22 @@ def _swiglu(args: Args) -> Sequence[Value]:
     rows = args.rows(0)
     axis = args.number(1, -1) % len(rows.shape)
     if rows.multiplied != 1 or rows.columns != 2 or axis != len(rows.shape) - 1:
-        raise CannotPlaceError("it takes rows that are not the result of one expert matmul")
-    gate, up = rows.stand[..., :1], rows.stand[..., 1:]
-    return [replace(rows, stand=gate * _sigmoid(gate) * up, width=rows.width // 2)]
+        raise UnsupportedOpError("it takes rows that are not the result of one expert matmul")
+    gate, up = rows.values[..., :1], rows.values[..., 1:]
+    return [replace(rows, values=gate * _sigmoid(gate) * up, width=rows.width // 2)]
 
 
 def _reduce_sum(args: Args) -> Sequence[Value]:
     value, keep = args.value(0), args.flag(2)
     axes = args.numbers(1)
     if isinstance(value, Rows):
-        places = tuple(views.lead_axis(value, axis) for axis in axes)
-        if not places:
-            raise CannotPlaceError("it adds up the elements of rows")
-        return [value.with_stand(value.stand.sum(axis=places, keepdims=keep))]
+        lead_axes = tuple(views.lead_axis(value, axis) for axis in axes)
+        if not lead_axes:
+            raise UnsupportedOpError("it adds up the elements of rows")
+        return [value.with_values(value.values.sum(axis=lead_axes, keepdims=keep))]
     array = args.exact(0).array
-    places = tuple(axes) if axes else None
-    return [Exact(np.asarray(array.sum(axis=places, keepdims=keep)))]
+    summed = tuple(axes) if axes else None
+    return [Exact(np.asarray(array.sum(axis=summed, keepdims=keep)))]
 
 
 def _cumulative_sum(args: Args) -> Sequence[Value]:
@@ -137,7 +140,7 @@ def _cumulative_sum(args: Args) -> Sequence[Value]:
 
 
 def _sort(args: Args) -> Sequence[Value]:
-    """Sort, SortExt, ArgSort: equal elements keep their order."""
+    """Sort, SortExt, ArgSort: stable sorts."""
     array = args.exact(0).array
     axis, descending = args.number(1, -1), args.flag(2)
     if args.op.kind == "Sort":
@@ -158,10 +161,10 @@ def _one_hot(args: Args) -> Sequence[Value]:
 
 
 def _gather(args: Args) -> Sequence[Value]:
-    """Gather and IndexSelect, whose operands come in different orders."""
+    """Gather and IndexSelect, which order their operands differently."""
     if args.op.kind == "Gather":
         if args.number(3, 0) != 0:
-            raise CannotPlaceError("it gathers by batches")
+            raise UnsupportedOpError("it gathers by batches")
         return [views.gather(args.value(0), args.exact(1), args.number(2))]
     return [views.gather(args.value(0), args.exact(2), args.number(1))]
 
@@ -193,18 +196,18 @@ def _split(args: Args) -> Sequence[Value]:
 
 
 def _split_sizes(args: Args) -> Sequence[Value]:
-    """SplitTensor and SplitWithSize, into equal parts."""
+    """SplitTensor and SplitWithSize, supported for equal parts only."""
     value, axis = args.value(0), args.number(2, 0)
     sizes = args.numbers(1)
     if len(set(sizes)) != 1 or views.shape_of(value)[axis] % sizes[0]:
-        raise CannotPlaceError("it splits into unequal parts")
+        raise UnsupportedOpError("it splits into unequal parts")
     return views.split(value, axis, views.shape_of(value)[axis] // sizes[0])
 
 
 def _concat(args: Args) -> Sequence[Value]:
     items = args.at(0)
     if not isinstance(items, tuple):
-        raise CannotPlaceError("operand 0: expected a list of tensors")
+        raise UnsupportedOpError("operand 0: expected a list of tensors")
     return [views.concat([as_value(item, 0) for item in items], args.number(1))]
 
 
@@ -215,7 +218,7 @@ def _broadcast(args: Args) -> Sequence[Value]:
     target = [m if n == -1 else n for n, m in zip(target, full, strict=True)]
     check_elements(target)
     if isinstance(value, Rows) and target[-1] == value.width:
-        return [value.with_stand(np.broadcast_to(value.stand, (*target[:-1], value.columns)))]
+        return [value.with_values(np.broadcast_to(value.values, (*target[:-1], value.columns)))]
     return [Exact(np.broadcast_to(args.exact(0).array, target))]
 
 
@@ -223,7 +226,7 @@ def _tile(args: Args) -> Sequence[Value]:
     value, repeats = args.value(0), args.numbers(1)
     check_elements((*views.shape_of(value), *repeats))
     if isinstance(value, Rows) and repeats[-1] == 1:
-        return [value.with_stand(np.tile(value.stand, repeats))]
+        return [value.with_values(np.tile(value.values, repeats))]
     return [Exact(np.tile(args.exact(0).array, repeats))]
 
 
@@ -231,30 +234,30 @@ def _select(args: Args) -> Sequence[Value]:
     condition, a, b = args.exact(0).array, args.value(1), args.value(2)
     rows = a if isinstance(a, Rows) else b
     if isinstance(rows, Rows):
-        mask = as_rows(Exact(condition), rows).stand != 0
+        mask = as_rows(Exact(condition), rows).values != 0
         left, right = (as_rows(v, rows) if isinstance(v, Exact) else v for v in (a, b))
         if isinstance(left, Rows) and isinstance(right, Rows):
-            return [rows.with_stand(np.where(mask, left.stand, right.stand))]
+            return [rows.with_values(np.where(mask, left.values, right.values))]
     return [Exact(np.where(condition, args.exact(1).array, args.exact(2).array))]
 
 
 def _scatter_add(args: Args) -> Sequence[Value]:
-    """TensorScatterAdd with an index for each row."""
+    """TensorScatterAdd, supported for one index per row."""
     index, updates = args.exact(1).array.astype(np.int64), args.rows(2)
     start = args.value(0)
     base = as_rows(start, updates) if isinstance(start, Exact) else args.rows(0)
     if index.shape != (*updates.lead, 1) or len(base.lead) != 1:
-        raise CannotPlaceError("it adds up something else than whole rows")
+        raise UnsupportedOpError("it does not add up whole rows")
     return [_add_at(base, index[..., 0], updates)]
 
 
 def _index_add(args: Args) -> Sequence[Value]:
-    """IndexAddExt: rows of operand 3 onto those of operand 0 that operand 2 says."""
+    """IndexAddExt: adds the rows of operand 3 to the rows of operand 0 at indices operand 2."""
     index, updates = args.exact(2).array.astype(np.int64), args.rows(3)
     start = args.value(0)
     base = as_rows(start, updates) if isinstance(start, Exact) else args.rows(0)
     if args.number(1) != 0 or args.at(4, 1) != 1 or len(base.lead) != 1:
-        raise CannotPlaceError("it adds up something else than whole rows")
+        raise UnsupportedOpError("it does not add up whole rows")
     return [_add_at(base, index, updates)]
 
 
@@ -262,19 +265,19 @@ def _segment_sum(args: Args) -> Sequence[Value]:
     updates, index = args.rows(0), args.exact(1).array.astype(np.int64)
     check_elements((args.number(2), updates.columns))
     zeros = np.zeros((args.number(2), updates.columns))
-    return [_add_at(updates.with_stand(zeros), index, updates)]
+    return [_add_at(updates.with_values(zeros), index, updates)]
 
 
 def _add_at(base: Rows, index: Array, updates: Rows) -> Rows:
-    stand = np.array(base.stand)
-    np.add.at(stand, index.reshape(-1), updates.stand.reshape(-1, updates.columns))
-    return replace(updates, stand=stand)
+    values = np.array(base.values)
+    np.add.at(values, index.reshape(-1), updates.values.reshape(-1, updates.columns))
+    return replace(updates, values=values)
 
 
 OPS: dict[str, Handler] = {
     "Cast": _cast,
-    "MoveTo": _same,
-    "StopGradient": _same,
+    "MoveTo": _identity,
+    "StopGradient": _identity,
     "Reshape": lambda args: [views.reshape(args.value(0), args.numbers(1))],
     "Transpose": lambda args: [views.transpose(args.value(0), args.numbers(1))],
     "TransposeExtView": lambda args: [

@@ -1,1 +1,1 @@
-"""A layer before any IR: sizes, routing and values."""
+"""The description of a layer outside the IR: sizes, routings and input values."""

@@ -1,4 +1,4 @@
-"""What one Mixture-of-Experts layer is, before any IR: its sizes and where they came from."""
+"""The sizes of one Mixture-of-Experts layer and where they come from."""
 
 from __future__ import annotations
 
@@ -7,44 +7,44 @@ from dataclasses import dataclass, field, replace
 from hpmoe_ir.dtypes import Dtype, DtypeError, check_dtype
 
 MATRIX_BLOCK = 16
-"""Elements of a row or column of the smallest block that the matrix core multiplies."""
+"""Edge of the smallest matrix block that the matrix core multiplies, in elements."""
 
 MAX_ROWS = 2**31 - 1
-"""Rows are counted in 32 bits on the device."""
+"""Largest number of rows of a buffer: the device counts rows in signed 32-bit integers."""
 
 
 class LayerError(ValueError):
-    """Sizes that make no layer; the message names the field, what is expected, what was found."""
+    """Invalid sizes of a layer; the message names the field, the expected and the found value."""
 
 
 @dataclass(frozen=True)
 class LayerConfig:
     """Sizes of the expert part of one MoE layer, from dispatch to combine.
 
-    Expert x lives on rank `x // local_experts`. Rows are rows of `hidden` elements.
+    Expert x lives on rank `x // local_experts`. A row has `hidden` elements.
     Raises LayerError for sizes that contradict each other.
     """
 
     name: str
     hidden: int
-    """Elements of a token, H."""
+    """Elements per token, H."""
     width: int
-    """Elements between the two matmuls of an expert, I; the first matmul makes 2 I."""
+    """Expert width, I: the inner dimension of an expert. Its first matmul has 2 I columns."""
     experts: int
-    """Experts over all ranks, E."""
+    """Experts of all ranks, E."""
     top_k: int
-    """Experts of one token, K."""
+    """Experts per token, K."""
     ranks: int = 1
     tokens: int = 4096
-    """Most tokens that one rank brings, T."""
+    """Largest number of tokens of a rank, T."""
     capacity: int | None = None
-    """Most rows that one rank receives; None: as many as can ever arrive."""
+    """Largest number of rows that a rank can receive; None for the worst case of any routing."""
     dtype: Dtype = "bf16"
     """Element type of activations and weights."""
     source: str = ""
-    """Where the sizes came from, for people."""
+    """Human-readable origin of the sizes."""
     notes: tuple[str, ...] = field(default=(), compare=False)
-    """What the source says beyond the expert part, for people."""
+    """Human-readable facts of the source about parts outside the experts, such as the router."""
 
     def __post_init__(self) -> None:
         try:
@@ -59,10 +59,12 @@ class LayerConfig:
             self._fail("top_k", f"at most the {self.experts} experts", self.top_k)
         if self.experts % self.ranks:
             self._fail("experts", f"a multiple of the {self.ranks} ranks", self.experts)
-        if self.most_rows > MAX_ROWS:
-            self._fail("tokens", f"at most {MAX_ROWS} rows to arrive at a rank", self.most_rows)
-        if self.receive_rows > self.most_rows:
-            expected = f"at most the {self.most_rows} rows that can arrive at a rank"
+        if self.max_received_rows > MAX_ROWS:
+            self._fail(
+                "tokens", f"at most {MAX_ROWS} rows received by a rank", self.max_received_rows
+            )
+        if self.receive_rows > self.max_received_rows:
+            expected = f"at most the {self.max_received_rows} rows that a rank can receive"
             self._fail("capacity", expected, self.receive_rows)
 
     def _check_positive(self, key: str, value: object) -> None:
@@ -74,22 +76,22 @@ class LayerConfig:
 
     @property
     def local_experts(self) -> int:
-        """Experts of one rank, L."""
+        """Experts per rank, L."""
         return self.experts // self.ranks
 
     @property
-    def most_rows(self) -> int:
-        """Rows that arrive at a rank at most, when every token of every rank picks it."""
+    def max_received_rows(self) -> int:
+        """Rows that a rank receives in the worst case: all tokens of all ranks choose it."""
         return self.ranks * self.tokens * min(self.top_k, self.local_experts)
 
     @property
     def receive_rows(self) -> int:
-        """Rows that the receive buffer of a rank holds, C."""
-        return self.most_rows if self.capacity is None else self.capacity
+        """Rows of the receive buffer of a rank, C: the capacity, or the worst case without one."""
+        return self.max_received_rows if self.capacity is None else self.capacity
 
     @property
     def sent_rows(self) -> int:
-        """Rows that a rank sends at most, T * K."""
+        """Largest number of rows that a rank sends, T * K."""
         return self.tokens * self.top_k
 
     def with_sizes(
@@ -104,7 +106,7 @@ class LayerConfig:
         capacity: int | None = None,
         dtype: Dtype | None = None,
     ) -> LayerConfig:
-        """The same layer with the given sizes instead of its own. Raises LayerError."""
+        """Returns a copy with the given sizes in place of its own. Raises LayerError."""
         return replace(
             self,
             ranks=self.ranks if ranks is None else ranks,
@@ -118,16 +120,16 @@ class LayerConfig:
         )
 
     def check_lowerable(self) -> None:
-        """Raises LayerError unless the matrix cores can compute this layer."""
+        """Raises LayerError if the matrix cores do not support the sizes or the element type."""
         for key in ("hidden", "width"):
             value = getattr(self, key)
             if value % MATRIX_BLOCK:
                 self._fail(key, f"a multiple of {MATRIX_BLOCK}", value)
         if self.dtype not in ("bf16", "f16"):
-            self._fail("dtype", "bf16 or f16 (what the matrix cores multiply)", self.dtype)
+            self._fail("dtype", "bf16 or f16 (the types of the matrix cores)", self.dtype)
 
     def summary(self) -> str:
-        """One line for people."""
+        """Returns a human-readable line with all sizes."""
         rows = "" if self.capacity is None else f", capacity {self.capacity} rows"
         return (
             f"{self.name}: hidden {self.hidden}, expert width {self.width}, "

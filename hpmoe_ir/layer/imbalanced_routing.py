@@ -9,8 +9,8 @@ import numpy as np
 from hpmoe_ir.layer.config import LayerConfig
 
 
-def most_imbalance(config: LayerConfig) -> float:
-    """Returns the largest X: every token picks as many experts of one rank as it can."""
+def max_imbalance(config: LayerConfig) -> float:
+    """Returns the largest possible X: all tokens choose as many experts of one rank as possible."""
     return config.ranks * min(config.top_k, config.local_experts) / config.top_k
 
 
@@ -22,16 +22,16 @@ def imbalanced_ids(
     config: LayerConfig,
     imbalance: float,
 ) -> np.ndarray[Any, Any]:
-    """Experts of the tokens `first` to `first + count` of all ranks, [count, top_k].
+    """Returns the experts of `count` tokens from number `first` of all ranks, [count, top_k].
 
-    The hot rank is that of the first of the `shuffled` experts. Of a token's K experts
-    imbalance * K / ranks are there, rounded so that the sum over all tokens before is right to less
-    than one; its experts are dealt out in turn, and so are those of all other ranks.
+    The hot rank is that of the first of the `shuffled` experts. A token has imbalance * K / ranks
+    of its K experts there on average: the sum over all tokens so far is this mean rounded down.
+    The hot rank's experts are assigned round robin, and so are those of the other ranks.
     """
     rank = shuffled // config.local_experts
     hot, cold = shuffled[rank == rank[0]], shuffled[rank != rank[0]]
     each = imbalance * config.top_k / config.ranks
-    # The small amount keeps a product that should be whole from falling below it.
+    # 1e-9 keeps rounding from taking a whole product below its integer.
     before = np.floor(np.arange(first, first + count + 1) * each + 1e-9).astype(np.int64)[:, None]
     places = np.arange(config.top_k)
     taken = np.diff(before, axis=0)

@@ -1,8 +1,8 @@
-"""Routings to run a layer with: which experts each token goes to, and with what weight.
+"""Routings of a layer: the experts of each token and their router weights.
 
 A routing is written `balanced`, `uniform`, `zipf:S`, `imbalance:X`, `one-expert` or as the name of
-a `.npz` file with the arrays `ids.R` (int32 [tokens, top_k]) and, if wanted, `gate.R` (float32,
-same shape) for each rank R.
+a `.npz` file. The file has the array `ids.R` (int32 [tokens, top_k]) and optionally `gate.R`
+(float32, same shape) for each rank R.
 """
 
 from __future__ import annotations
@@ -22,32 +22,35 @@ import numpy as np
 
 from hpmoe_ir.diagnostics import one_line
 from hpmoe_ir.layer.config import LayerConfig
-from hpmoe_ir.layer.imbalanced_routing import imbalanced_ids, most_imbalance
+from hpmoe_ir.layer.imbalanced_routing import imbalanced_ids, max_imbalance
 
 IdArray: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
 GateArray: TypeAlias = np.ndarray[Any, np.dtype[np.float32]]
 Kind: TypeAlias = Literal["balanced", "uniform", "zipf", "imbalance", "one-expert", "file"]
 
 KINDS = ("balanced", "uniform", "zipf:S", "imbalance:X", "one-expert", "FILE.npz")
+"""All spellings of a routing, as messages list them."""
 
-
-MOST_BYTES = 1 << 30
-"""Of an array in a file; 128 million ids."""
+MAX_ARRAY_BYTES = 1 << 30
+"""Largest array of a routing file, 128 million int64 ids; a small file may claim any size."""
 
 
 class RoutingError(ValueError):
-    """A routing that can't be read, or that the layer can't take."""
+    """An unreadable routing, or one that does not fit the layer."""
 
 
 @dataclass(frozen=True)
 class RoutingSpec:
-    """A kind of routing: a rule with its parameter, or a file."""
+    """A kind of routing: a rule with its parameter, or a file.
+
+    `str` is the spelling that `parse_routing` reads.
+    """
 
     kind: Kind
     exponent: float = 0.0
-    """zipf: the i-th most popular expert is picked in proportion to i^-exponent."""
+    """zipf: the i-th most popular expert has a probability proportional to i^-exponent."""
     imbalance: float = 1.0
-    """imbalance: one rank receives so many times the mean number of rows of a rank."""
+    """imbalance: rows that one rank receives, over the mean of all ranks."""
     path: Path | None = None
 
     def __str__(self) -> str:
@@ -67,7 +70,7 @@ class RankRouting:
 
 
 def parse_routing(text: str) -> RoutingSpec:
-    """The routing that `text` names. Raises RoutingError for one that does not exist."""
+    """Returns the routing spelled `text`. Raises RoutingError for an unknown one."""
     if text.endswith(".npz"):
         return RoutingSpec("file", path=Path(text))
     match text:
@@ -88,7 +91,7 @@ def parse_routing(text: str) -> RoutingSpec:
 
 
 def _number(text: str, form: str, number: str, least: int) -> float:
-    """The number of a routing such as `zipf:S`. Raises RoutingError below `least`."""
+    """Parses the number of a routing such as `zipf:S`. Raises RoutingError below `least`."""
     try:
         value = float(number)
     except ValueError:
@@ -105,18 +108,21 @@ def _number(text: str, form: str, number: str, least: int) -> float:
 def generate_routing(
     spec: RoutingSpec, config: LayerConfig, tokens: Sequence[int], seed: int
 ) -> list[RankRouting]:
-    """Routing of `tokens[r]` tokens for each rank r; same arguments, same routing.
+    """Returns the routing of `tokens[r]` tokens for each rank r; deterministic in all arguments.
 
-    No token goes twice to an expert. Gates are positive and, where a token has more than one,
-    sum to 1; none is small against the others, so that a missing expert always shows.
-    Raises RoutingError where the layer can't take it, capacity apart (`check_capacity`).
+    The experts of a token are distinct. Its router weights are positive, sum to 1 if there are
+    several, and lie within a factor of two of each other, so that a missing expert is never hidden
+    by the tolerance. Raises RoutingError if the routing does not fit the layer; the capacity is
+    checked by `check_capacity`.
     """
     check_tokens(config, tokens)
     if spec.path is not None:
         routing = read_routing(spec.path, config, seed)
-        found = [rank.ids.shape[0] for rank in routing]
-        if found != list(tokens):
-            raise RoutingError(f"{spec.path}: expected {list(tokens)} tokens a rank, found {found}")
+        counts = [rank.ids.shape[0] for rank in routing]
+        if counts != list(tokens):
+            raise RoutingError(
+                f"{spec.path}: expected {list(tokens)} tokens per rank, found {counts}"
+            )
         return routing
     rng = np.random.default_rng([seed, 0x726F])
     shuffled = rng.permutation(config.experts)
@@ -140,17 +146,17 @@ def generate_routing(
 
 
 def _check_imbalance(config: LayerConfig, imbalance: float) -> None:
-    """Raises RoutingError where tokens have too few experts of one rank to choose from."""
-    most = most_imbalance(config)
-    if imbalance > most:
+    """Raises RoutingError if one rank can't receive `imbalance` times the mean number of rows."""
+    limit = max_imbalance(config)
+    if imbalance > limit:
         raise RoutingError(
-            f"imbalance: expected at most {most:g} times the mean, when every token picks "
+            f"imbalance: expected at most {limit:g} times the mean, when every token chooses "
             f"{min(config.top_k, config.local_experts)} experts of one rank, found {imbalance:g}"
         )
 
 
 def check_tokens(config: LayerConfig, tokens: Sequence[int]) -> None:
-    """Raises RoutingError unless there is one token count for each rank, within 0 to T."""
+    """Raises RoutingError unless `tokens` has one count of 0 to T for each rank."""
     if len(tokens) != config.ranks:
         raise RoutingError(
             f"tokens: expected {config.ranks} counts, one for each rank, found {len(tokens)}"
@@ -169,7 +175,7 @@ def _balanced(
     count: int,
     config: LayerConfig,
 ) -> np.ndarray[Any, Any]:
-    """Deals out the experts in turn, one round after the other, over the tokens of all ranks."""
+    """Assigns the experts round robin over the tokens of all ranks."""
     pairs = np.arange(first, first + count)[:, None] * config.top_k + np.arange(config.top_k)
     return rng.permutation(shuffled[pairs % config.experts], axis=0)
 
@@ -181,7 +187,7 @@ def _drawn(
     config: LayerConfig,
     exponent: float,
 ) -> np.ndarray[Any, Any]:
-    """Draws K experts without repetition: the K largest of log-weight plus Gumbel noise."""
+    """Draws K experts without replacement: the K largest of log-weight plus Gumbel noise."""
     weight = -exponent * np.log(np.arange(1, config.experts + 1))
     keys = weight + rng.gumbel(size=(count, config.experts))
     best = np.argpartition(-keys, config.top_k - 1, axis=1)[:, : config.top_k]
@@ -197,9 +203,9 @@ def _gates(rng: np.random.Generator, count: int, top_k: int) -> GateArray:
 
 
 def read_routing(path: Path, config: LayerConfig, seed: int = 0) -> list[RankRouting]:
-    """Reads the routing of all ranks from a `.npz` file; gates that it lacks are drawn.
+    """Reads the routing of all ranks from a `.npz` file; missing router weights are drawn.
 
-    Raises RoutingError with the file, the rank, the token and the value at fault.
+    Raises RoutingError with the file, the rank, the token and the invalid value.
     """
     arrays = _read_arrays(path)
     rng = np.random.default_rng([seed, 0x6761])
@@ -232,18 +238,18 @@ def read_routing(path: Path, config: LayerConfig, seed: int = 0) -> list[RankRou
 
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays of a `.npz` file by name.
+    """Reads the arrays of a `.npz` file by name.
 
-    The bytes of an array must be in the file: an array is not made for a header alone.
+    The file must contain all bytes of an array: nothing is allocated for a header alone.
     """
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     try:
         with zipfile.ZipFile(path) as file:
             for member in file.infolist():
                 name = member.filename.removesuffix(".npy")
-                if member.file_size > MOST_BYTES:
+                if member.file_size > MAX_ARRAY_BYTES:
                     raise RoutingError(
-                        f"{path}: {name}: expected at most {MOST_BYTES} bytes, found "
+                        f"{path}: {name}: expected at most {MAX_ARRAY_BYTES} bytes, found "
                         f"{member.file_size}"
                     )
                 arrays[name] = _read_array(file.read(member))
@@ -252,7 +258,7 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     except RoutingError:
         raise
     except (OSError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error, EOFError) as e:
-        # NotImplementedError, a RuntimeError, is an unknown compression.
+        # NotImplementedError, a RuntimeError, reports an unknown compression.
         raise RoutingError(
             f"{path}: expected a .npz file, found one that can't be read: {one_line(str(e))}"
         ) from e
@@ -260,9 +266,9 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def _read_array(data: bytes) -> np.ndarray[Any, Any]:
-    """An array from the bytes of a `.npy` file. Raises ValueError."""
+    """Parses the bytes of a `.npy` file. Raises ValueError."""
     stream = BytesIO(data)
-    formats = cast(Any, np.lib.format)  # NumPy's stubs leave it without types
+    formats = cast(Any, np.lib.format)  # has no types in NumPy's stubs
     try:
         version = formats.read_magic(stream)
         read = formats.read_array_header_1_0 if version == (1, 0) else formats.read_array_header_2_0
@@ -281,14 +287,14 @@ def _read_array(data: bytes) -> np.ndarray[Any, Any]:
 
 
 def write_routing(path: Path, routing: Sequence[RankRouting]) -> None:
-    """Writes the file that `read_routing` reads."""
+    """Writes a `.npz` file that `read_routing` reads."""
     arrays: dict[str, Any] = {f"ids.{rank}": r.ids for rank, r in enumerate(routing)}
     arrays |= {f"gate.{rank}": r.gates for rank, r in enumerate(routing)}
     np.savez(path, **arrays)
 
 
 def check_ids(config: LayerConfig, rank: int, ids: np.ndarray[Any, Any]) -> None:
-    """Raises RoutingError at the first token of `rank` with an expert out of range or repeated."""
+    """Raises RoutingError for the first token with an expert that is out of range or repeated."""
     if ids.ndim != 2 or ids.shape[1] != config.top_k or ids.shape[0] > config.tokens:
         raise RoutingError(
             f"rank {rank}: expected ids of shape [at most {config.tokens} tokens, "
@@ -312,7 +318,7 @@ def check_ids(config: LayerConfig, rank: int, ids: np.ndarray[Any, Any]) -> None
 
 
 def check_gates(rank: int, ids: np.ndarray[Any, Any], gates: np.ndarray[Any, Any]) -> None:
-    """Raises RoutingError unless there is one finite gate for each id."""
+    """Raises RoutingError unless there is one finite router weight for each id."""
     if gates.shape != ids.shape:
         raise RoutingError(
             f"rank {rank}: expected gates of shape {list(ids.shape)}, found {list(gates.shape)}"
@@ -328,14 +334,14 @@ def check_gates(rank: int, ids: np.ndarray[Any, Any], gates: np.ndarray[Any, Any
 
 
 def received_rows(config: LayerConfig, ids: Sequence[np.ndarray[Any, Any]]) -> list[int]:
-    """Rows that arrive at each rank."""
+    """Returns the rows that each rank receives; `ids[r]` are the experts chosen on rank r."""
     experts = np.concatenate([np.asarray(part).reshape(-1) for part in ids])
     counts = np.bincount(experts // config.local_experts, minlength=config.ranks)
     return [int(count) for count in counts]
 
 
 def check_capacity(config: LayerConfig, ids: Sequence[np.ndarray[Any, Any]]) -> None:
-    """Raises RoutingError where a rank gets more rows than its receive buffer holds."""
+    """Raises RoutingError if a rank receives more rows than its receive buffer holds."""
     for rank, rows in enumerate(received_rows(config, ids)):
         if rows > config.receive_rows:
             raise RoutingError(

@@ -1,4 +1,4 @@
-"""Values to run a layer on: seeded, of sensible size, different for each launch."""
+"""Random input values of a layer, by seed and launch, of magnitude about 1."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from hpmoe_ir.memory_limit import check_memory
 
 @dataclass(frozen=True)
 class LayerValues:
-    """Inputs of one launch, all ranks. `x`, `w13`, `w2` are raw memory of `config.dtype`.
+    """Inputs of one launch on all ranks; floats are raw memory of `config.dtype`.
 
-    x[r]: [t_r, H]; routing[r]: ids and gates [t_r, K]; w13[r]: [L, H, 2I], the first half of the
-    columns the gate and the second the up projection; w2[r]: [L, I, H]. dout[r]: [t_r, H], the
-    gradient of the output that the backward direction begins with.
+    For rank r: `x` [t_r, H], the tokens; `routing`, ids and router weights [t_r, K]; `w13`
+    [L, H, 2 I], the gate projection in the first half of the columns and the up projection in the
+    second; `w2` [L, I, H]; `dout` [t_r, H], the gradient of the output, input of the backward
+    direction.
     """
 
     config: LayerConfig
@@ -31,7 +32,7 @@ class LayerValues:
 
     @property
     def tokens(self) -> list[int]:
-        """Tokens of each rank."""
+        """Number of tokens of each rank."""
         return [rank.ids.shape[0] for rank in self.routing]
 
 
@@ -42,18 +43,18 @@ def make_values(
     seed: int,
     launch: int = 1,
 ) -> LayerValues:
-    """Values of launch number `launch` for `tokens[r]` tokens on each rank r.
+    """Draws the values of launch number `launch` for `tokens[r]` tokens on each rank r.
 
     Tokens are standard normal; weights are scaled so that h, a and y are of order 1.
-    Raises RoutingError where the routing does not fit the layer, InputError where the values do
-    not fit into memory.
+    Raises RoutingError if the routing does not fit the layer, InputError if the values do not fit
+    into memory.
     """
     local, hidden, width = config.local_experts, config.hidden, config.width
-    most = max(local * hidden * 2 * width, *(t * hidden for t in tokens), 0)
+    largest = max(local * hidden * 2 * width, *(t * hidden for t in tokens), 0)
     elements = config.ranks * 3 * local * hidden * width + 2 * sum(tokens) * hidden
-    # 16-bit elements to keep; f32 and an int64 key of a draw for a moment.
+    # 2 bytes for each element that is kept; f32 and int64 temporaries of the largest draw.
     pairs = sum(tokens) * max(config.experts, config.top_k)
-    check_memory(2 * elements + 10 * most + 24 * pairs, f"values of the layer '{config.name}'")
+    check_memory(2 * elements + 10 * largest + 24 * pairs, f"values of the layer '{config.name}'")
     ranks = (
         generate_routing(routing, config, tokens, launch_seed(seed, launch))
         if isinstance(routing, RoutingSpec)
@@ -71,17 +72,17 @@ def make_values(
         x=tuple(draw(0, r, (tokens[r], hidden), 1.0) for r in every),
         routing=tuple(ranks),
         w13=tuple(draw(1, r, (local, hidden, 2 * width), hidden**-0.5) for r in every),
-        # silu(g) * u of two standard normals has a mean square of about 0.36.
+        # silu(g) * u of two standard normal numbers has a mean square of about 0.36.
         w2=tuple(draw(2, r, (local, width, hidden), (0.36 * width) ** -0.5) for r in every),
         dout=tuple(draw(3, r, (tokens[r], hidden), 1.0) for r in every),
     )
 
 
 def launch_seed(seed: int, launch: int) -> int:
-    """The seed of the routing of launch number `launch`."""
+    """Returns the seed of the routing of launch number `launch`."""
     return seed * 1000003 + launch
 
 
 def all_tokens(parts: Sequence[RawArray], dtype: Dtype) -> Float32Array:
-    """The float32 values of raw parts, one after the other along the first dimension."""
+    """Returns the float32 values of raw parts, concatenated along the first dimension."""
     return np.concatenate([from_bits(part, dtype) for part in parts])

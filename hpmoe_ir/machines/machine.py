@@ -1,4 +1,4 @@
-"""The machine description: one file per chip, read by tiling, scheduling and the CPU model."""
+"""Machine descriptions: one TOML file per chip, read by tiling, scheduling and the CPU model."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from hpmoe_ir.machines.rates import RANGES, RATE_NAMES, RATE_UNITS, WHOLE_UNITS,
 
 MACHINE_DIR = Path(__file__).parent
 
+MAX_CORES = 1024
+"""Largest number of AIC: each has a queue of its own in the IR and in the task table."""
 
-MOST_CORES = 1024
-"""AIC of a chip. Each has a queue of its own in the IR and in the task table."""
+MAX_AIV_PER_AIC = 16
+"""Largest number of AIV per AIC, for the same reason."""
 
-MOST_AIV_PER_AIC = 16
+MAX_BYTES = 2**31 - 1
+"""Largest memory of a core: the device counts its bytes in signed 32-bit integers."""
 
-MOST_BYTES = 2**31 - 1
-"""Of a local memory; the device counts them in 32 bits."""
-
-MOST = {"cores.aic": MOST_CORES, "cores.aiv_per_aic": MOST_AIV_PER_AIC}
-"""Limits of sizes that are no bytes."""
+MAX_SIZES = {"cores.aic": MAX_CORES, "cores.aiv_per_aic": MAX_AIV_PER_AIC}
+"""Upper limits of the sizes that are not bytes."""
 
 
 class MachineError(ValueError):
-    """A machine description that does not exist or does not say what it must."""
+    """A machine description that does not exist or is invalid."""
 
 
 @dataclass(frozen=True)
 class Number:
-    """One number of a description: `low` to `high` is the range where it is uncertain."""
+    """One number of a description, with the range `low` to `high` in which it is uncertain."""
 
     value: float
     unit: str
@@ -49,16 +49,16 @@ class Number:
 
     @property
     def uncertain(self) -> bool:
-        """Whether sources disagree, or there is none."""
+        """Whether the number has a range: its sources disagree, or it has none."""
         return self.low < self.high
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Core counts, memory sizes and rates of one chip. All sizes are bytes.
+    """Core counts, memory sizes (in bytes) and rates of one chip.
 
-    The `_reserved` bytes at the end of L1 and UB belong to the system and to the worker loop;
-    tile kernels may use what is left.
+    The `_reserved` bytes at the end of L1 and UB belong to the system and to the worker loop; tile
+    kernels may use the rest.
     """
 
     name: str
@@ -73,21 +73,21 @@ class Machine:
     l1_reserved: int
     ub_reserved: int
     counter_line: int
-    """Bytes of the cache line that a counter must have for itself."""
+    """Bytes of a cache line; each counter has a line of its own."""
     event_ids: int
-    """Flag ids that a pair of pipes may use: 0 to event_ids - 1."""
+    """Number of flag ids that a pair of pipes may use, from 0."""
     queue_points: int
-    """Most tasks that one family may have."""
+    """Largest number of tasks of a family."""
     families: int
-    """Most families that one program may have."""
+    """Largest number of task families of a program."""
     rates: Rates
-    """Speeds and latencies."""
+    """Bandwidths, throughputs and latencies."""
     numbers: Mapping[str, Number] = field(compare=False, repr=False)
-    """All numbers as described, by section and key: "latency.poll"."""
+    """All numbers of the description by section and key, such as "latency.poll"."""
     digest: str = field(compare=False, repr=False)
-    """SHA-256 of the description."""
+    """SHA-256 of the description, its base included."""
     reference: str = field(compare=False)
-    """What it was loaded by, name or file: the option `machine` of passes."""
+    """Name or file that the machine was loaded by: the value of the option `machine` of passes."""
 
     @property
     def aiv_cores(self) -> int:
@@ -105,13 +105,13 @@ class Machine:
         return self.ub_bytes - self.ub_reserved
 
     def cores(self, kind: CoreKind) -> int:
-        """Number of cores of a kind."""
+        """Returns the number of cores of `kind`."""
         return {CoreKind.AIC: self.aic_cores, CoreKind.AIV: self.aiv_cores}[kind]
 
     def with_rate(self, name: str, value: float) -> Machine:
-        """This machine with one of its rates changed, such as "shared_bandwidth.link_out".
+        """Returns this machine with one rate changed, such as "shared_bandwidth.link_out".
 
-        Raises MachineError for a name that is no rate.
+        Raises MachineError for a name that is not a rate.
         """
         if name not in RATE_NAMES:
             near = difflib.get_close_matches(name, RATE_NAMES, n=1)
@@ -144,17 +144,17 @@ SIZES: dict[str, tuple[str, str]] = {
 
 
 def machine_names() -> list[str]:
-    """Names of the descriptions that come with the package."""
+    """Returns the names of the package's own descriptions, sorted."""
     return sorted(path.stem for path in MACHINE_DIR.glob("*.toml"))
 
 
 def load_machine(name: str) -> Machine:
     """Reads the description `name`, or the file `name` where it ends in `.toml`.
 
-    Names are those of this package's descriptions, then the entry points of other packages in the
-    group `hpmoe_ir.machines`. A description may name one of this package as its `base`; what it
-    does not say is then as there. Raises MachineError for an unknown name, a missing or unknown
-    number, a wrong type or unit, a value outside its own range, a rate outside `RANGES`.
+    Names are those of this package's descriptions, then those of other packages' entry points in
+    the group `hpmoe_ir.machines`. A description may name one of this package's as its `base` and
+    inherits the numbers that it does not give. Raises MachineError for an unknown name, a missing
+    or unknown number, a wrong type or unit, a value outside its own range, a rate outside `RANGES`.
     """
     path = Path(name) if name.endswith(".toml") else MACHINE_DIR / f"{name}.toml"
     if os.path.isfile(path):
@@ -176,18 +176,19 @@ def load_machine(name: str) -> Machine:
 
 
 def _described_by(point: EntryPoint) -> Path:
-    """The description that an entry point names."""
+    """Returns the path of the description that an entry point refers to."""
     try:
-        found = point.load()
+        description = point.load()
     except Exception as e:  # the code of another package: it may raise anything
         raise MachineError(f"can't load it: {type(e).__name__}: {e}") from e
-    if not isinstance(found, Path):
-        raise MachineError(f"expected the Path of a description, found {type(found).__name__}")
-    return found
+    if not isinstance(description, Path):
+        kind = type(description).__name__
+        raise MachineError(f"expected the Path of a description, found {kind}")
+    return description
 
 
 def _read(path: Path, reference: str) -> Machine:
-    """The machine that a file describes, known to passes by `reference`."""
+    """Reads the machine description at `path`; `reference` is its name for passes."""
     try:
         content = path.read_bytes()
         data = tomllib.loads(content.decode())
@@ -195,7 +196,7 @@ def _read(path: Path, reference: str) -> Machine:
         raise MachineError(f"{path.name}: can't read the file: {e.strerror}") from e
     except RecursionError as e:
         raise MachineError(f"{path.name}: not a TOML file: nested too deeply") from e
-    except ValueError as e:  # no UTF-8, no TOML, a number of thousands of digits
+    except ValueError as e:  # not UTF-8, not TOML, or a number of thousands of digits
         raise MachineError(f"{path.name}: not a TOML file: {e}") from e
     if "base" in data:
         base = _text(path.name, data, "base")
@@ -211,9 +212,9 @@ def _read(path: Path, reference: str) -> Machine:
         value = numbers[key].value
         if value != int(value) or value <= 0:
             raise _error(path.name, key, f"expected a positive whole number, found {value!r}")
-        if value > MOST.get(key, MOST_BYTES):
-            most = MOST.get(key, MOST_BYTES)
-            raise _error(path.name, key, f"expected at most {most}, found {value}")
+        limit = MAX_SIZES.get(key, MAX_BYTES)
+        if value > limit:
+            raise _error(path.name, key, f"expected at most {limit}, found {value}")
         sizes[attribute] = int(value)
     return Machine(
         name=_text(path.name, data, "name"),
@@ -230,21 +231,21 @@ UNITS = {key: unit for key, (_, unit) in SIZES.items()} | RATE_UNITS
 """Unit of each number of a description, by section and key."""
 
 MAY_BE_ZERO = frozenset({"cycles", "s"})
-"""Units of costs, which may be 0; everything else is more."""
+"""Units whose numbers may be 0, since they are costs; all other numbers are positive."""
 
 
-def _error(file: str, key: str, what: str) -> MachineError:
+def _error(file: str, key: str, message: str) -> MachineError:
     section, _, name = key.partition(".")
-    return MachineError(f"{file}: [{section}] {name}: {what}")
+    return MachineError(f"{file}: [{section}] {name}: {message}")
 
 
 def _merged(base: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
-    """What `data` says, and for the rest what `base` says."""
+    """Returns `base` with the entries of `data` in place of its own, section by section."""
     merged = base | data
     for key in base.keys() & data.keys():
-        mine, its = data[key], base[key]
-        if isinstance(mine, dict) and isinstance(its, dict):
-            merged[key] = {**its, **mine}
+        new, inherited = data[key], base[key]
+        if isinstance(new, dict) and isinstance(inherited, dict):
+            merged[key] = {**inherited, **new}
     return merged
 
 
@@ -305,11 +306,13 @@ def _number(file: str, key: str, unit: str, table: Mapping[str, Any]) -> Number:
             expected = "a number of at least 0" if low == 0 else "a positive number"
             raise _error(file, key, f"{name}: expected {expected}, found {value!r}")
         if key in RATE_NAMES:
-            least, most = RANGES.get(key, RANGES[unit])
+            smallest, largest = RANGES.get(key, RANGES[unit])
             whole = "a whole number from " if unit in WHOLE_UNITS else ""
-            if not least <= value <= most or (whole and value != int(value)):
+            if not smallest <= value <= largest or (whole and value != int(value)):
                 raise _error(
-                    file, key, f"{name}: expected {whole}{least:g} to {most:g}, found {value!r}"
+                    file,
+                    key,
+                    f"{name}: expected {whole}{smallest:g} to {largest:g}, found {value!r}",
                 )
         return value
 

@@ -1,4 +1,4 @@
-"""What the tasks of a timed run waited for: its queues, and its signals with their arrivals."""
+"""Dependences of a timed run: the order of its queues, and its signals with their arrivals."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ Times: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 @dataclass(frozen=True)
 class ExecutedOrder:
-    """The dependences of a timed run. A task is its row in `tasks`, a counter one of any rank.
+    """The dependences of a timed run.
 
-    In a mirrored run, a signal to a peer stands for the one that a peer sent likewise.
+    Tasks are numbered by their row in `tasks`; counters are numbered over all ranks. In a mirrored
+    run, a signal to a peer stands for the corresponding signal from a peer.
     """
 
     tasks: Records
-    """Records of type `TASK`, by rank, core and time."""
+    """Records of type `TASK`, sorted by rank, core and time."""
     signal_task: IntArray
     signal_counter: IntArray
     signal_latency: Times
-    """ns from the sender's `done` to the arrival."""
+    """Time from the sender's `done` to the arrival, in ns."""
     wait_task: IntArray
     wait_counter: IntArray
     counters: int
-    """How many counters there are."""
+    """Number of counters of all ranks."""
 
     @cached_property
     def last_signal(self) -> IntArray:
-        """For each counter its last signal, -1 where there was none."""
+        """The signal that arrived last at each counter, -1 for none."""
         arrival = self.tasks["done"][self.signal_task] + self.signal_latency
         last = np.full(self.counters, -1, dtype=np.int64)
         ascending = np.argsort(arrival, kind="stable")
@@ -46,7 +47,7 @@ class ExecutedOrder:
 
     @cached_property
     def arrival(self) -> Times:
-        """For each task, ns at which the last signal that it waits for arrived; -inf without."""
+        """The arrival of the last signal that each task waits for, in ns; -inf for none."""
         times = np.full(len(self.tasks), -np.inf)
         signal = self.last_signal[self.wait_counter]
         known = signal >= 0
@@ -55,20 +56,20 @@ class ExecutedOrder:
 
     @cached_property
     def sender(self) -> IntArray:
-        """For each task, the task whose signal arrived last of all; -1 without."""
-        found = np.full(len(self.tasks), -1, dtype=np.int64)
+        """The task whose signal arrived last of those that each task waits for; -1 for none."""
+        senders = np.full(len(self.tasks), -1, dtype=np.int64)
         signal = self.last_signal[self.wait_counter]
         known = np.flatnonzero(signal >= 0)
         ascending = known[np.argsort(self._arrivals(signal[known]), kind="stable")]
-        found[self.wait_task[ascending]] = self.signal_task[signal[ascending]]
-        return found
+        senders[self.wait_task[ascending]] = self.signal_task[signal[ascending]]
+        return senders
 
     def _arrivals(self, signal: IntArray) -> Times:
         return self.tasks["done"][self.signal_task[signal]] + self.signal_latency[signal]
 
     @cached_property
     def first_of_queue(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Whether each task is the first of its core."""
+        """Whether each task is the first of its queue."""
         first = np.ones(len(self.tasks), dtype=np.bool_)
         same = np.diff(self.tasks["rank"]) == 0
         first[1:] = ~(same & (np.diff(self.tasks["core"]) == 0))
@@ -76,9 +77,10 @@ class ExecutedOrder:
 
 
 def executed_order(timeline: Timeline) -> ExecutedOrder:
-    """The dependences of a timed run, from the events of its program and the order of its queues.
+    """Computes the dependences of a timed run from the events and queues of its program.
 
-    All signals of a task are taken to leave with its first one, credits when it ends.
+    Approximates the times of signals: all signals of a task leave with its first one, and credits
+    leave when their task ends.
     """
     program, rates, tasks = timeline.program, timeline.machine.rates, timeline.tasks
     ranks, count = len(timeline.totals), program.counter_count

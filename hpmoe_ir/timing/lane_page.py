@@ -1,4 +1,4 @@
-"""A timed run as one page for a browser: what each core of a rank did, and when."""
+"""Renders a timed run as an HTML page with a lane of tasks for each core of a rank."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ import numpy as np
 
 from hpmoe_ir.dialects.queue import POINT_BITS
 from hpmoe_ir.run.execution import task_name
-from hpmoe_ir.timing.losses import sent_since
+from hpmoe_ir.timing.losses import send_starts
 from hpmoe_ir.timing.simulation import Simulation
 from hpmoe_ir.timing.trace_file import core_names
 from hpmoe_ir.timing.usage import sending_tasks
 
-PAGE = Path(__file__).parent / "lane_page.html"
-"""The page without its content."""
+TEMPLATE = Path(__file__).parent / "lane_page.html"
+"""The page without its data."""
 
-PLACE = "{/*content*/}"
-"""Where in the page the content goes, a JSON object."""
+PLACEHOLDER = "{/*content*/}"
+"""Text of the template that is replaced by the data, a JSON object."""
 
 
 def lane_page(simulation: Simulation) -> bytes:
-    """The page for the rank that receives most rows; it needs nothing but itself."""
+    """Returns the self-contained page of the rank that receives the most rows."""
     content = json.dumps(_content(simulation), separators=(",", ":")).replace("</", "<\\/")
-    before, _, after = PAGE.read_text().partition(PLACE)
+    before, _, after = TEMPLATE.read_text().partition(PLACEHOLDER)
     return f"{before}{content}{after}".encode()
 
 
 def _content(simulation: Simulation) -> dict[str, Any]:
     timeline, order, rank = simulation.timeline, simulation.order, simulation.hottest_rank
-    what, program = simulation.configuration, timeline.program
+    configuration, program = simulation.configuration, timeline.program
     rows = np.flatnonzero(timeline.tasks["rank"] == rank)
     tasks = timeline.tasks[rows]
     puts = sending_tasks(timeline)
     arrival = np.clip(order.arrival[rows], tasks["turn"], tasks["ready"])
-    shipped = np.clip(sent_since(order, puts)[rows], tasks["turn"], arrival)
-    mirrored = simulation.simulated_ranks < what.ranks
+    send_start = np.clip(send_starts(order, puts)[rows], tasks["turn"], arrival)
+    mirrored = simulation.simulated_ranks < configuration.ranks
 
     def reason(sender: int) -> str:
         if sender < 0:
             return ""
         other = timeline.tasks[sender]
-        like = ", or its like on a peer" if mirrored and puts[sender] else ""
+        like = ", or its counterpart on a peer" if mirrored and puts[sender] else ""
         return f"{task_name(program, int(other['slot']))} on rank {other['rank']}{like}"
 
     reasons = [reason(int(sender)) for sender in order.sender[rows]]
@@ -55,16 +55,16 @@ def _content(simulation: Simulation) -> dict[str, Any]:
         return np.rint(times).astype(np.int64).tolist()
 
     return {
-        "layer": what.layer,
+        "layer": configuration.layer,
         "about": {
-            "function": f"@{what.function}",
-            "schedule": what.schedule,
-            "routing": f"{what.routing}, seed {what.seed}",
+            "function": f"@{configuration.function}",
+            "schedule": configuration.schedule,
+            "routing": f"{configuration.routing}, seed {configuration.seed}",
             "machine": f"{timeline.machine.name}, sha256 {timeline.machine.digest[:16]}",
-            "simulated": f"{simulation.simulated_ranks} of {what.ranks} ranks",
+            "simulated": f"{simulation.simulated_ranks} of {configuration.ranks} ranks",
             "rank": str(rank),
         },
-        "pipeline": what.pipeline,
+        "pipeline": configuration.pipeline,
         "time": round(simulation.time_us, 3),
         "speedup": None if simulation.speedup is None else round(simulation.speedup, 3),
         "bounds": {
@@ -84,7 +84,7 @@ def _content(simulation: Simulation) -> dict[str, Any]:
             "name": [task_name(program, int(slot)).partition(" ")[2] for slot in tasks["slot"]],
             "reason": [known[reason] for reason in reasons],
             "turn": ns(tasks["turn"]),
-            "link": ns(arrival - shipped),
+            "link": ns(arrival - send_start),
             "poll": ns(tasks["ready"] - arrival),
             "ready": ns(tasks["ready"]),
             "end": ns(tasks["end"]),

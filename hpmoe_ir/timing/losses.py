@@ -1,4 +1,4 @@
-"""Where the time went that a timed run took over its bound: in us, adding up to it."""
+"""The losses of a timed run: a breakdown of the time over its largest lower bound."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from hpmoe_ir.timing.executed_order import ExecutedOrder, Times
 
 @dataclass(frozen=True)
 class Losses:
-    """Parts of the time over the bound, in us, as a mean over the matrix cores of one rank."""
+    """Parts of the time over the largest bound, in us, as a mean over one rank's matrix cores."""
 
     fill_us: float
-    """Before the first matrix task of the rank that has rows begins its work."""
+    """Time before the first matrix task of the rank with rows starts to work."""
     drain_us: float
-    """From the end of the last matrix task that has rows to the end of the run."""
+    """Time from the end of the last matrix task with rows to the end of the run."""
     link_us: float
-    """Waiting while the task whose signal came last sent its rows over the link."""
+    """Waiting while the task whose signal arrives last sends its rows over the link."""
     event_us: float
-    """Waiting for a signal otherwise."""
+    """Waiting for a signal in all other cases."""
     poll_us: float
-    """The signal was there: until the core had looked and knew it."""
+    """Time from the arrival of a signal until the core has polled its counter."""
     imbalance_us: float
-    """Nothing left to do, until the last core of the rank is done."""
+    """Idle time of cores with no task left, until the rank's last matrix task ends."""
     empty_us: float
-    """Tasks without rows."""
+    """Time of tasks without rows."""
     stages_us: float
-    """Between two stages: launches, other cores, operators that are not of the matrix cores."""
+    """Time between two stages: launches, other cores, operators of the vector cores."""
     shared_us: float
-    """Tasks that took longer than alone, as they shared memory, L2 and links."""
+    """Extra time of tasks over running alone, as they share memory, L2 and links."""
     tasks_us: float
-    """What else tasks took over the peak of the matrix unit: starts, padding, loads, stores."""
+    """Other time of tasks over the peak of the matrix unit: starts, padding, loads, stores."""
     excused_us: float
-    """0 or less: what the largest bound has over that of the matrix cores."""
+    """The matrix cores' bound minus the largest bound; at most 0."""
 
     @property
     def total_us(self) -> float:
-        """All of them: the time over the largest bound."""
+        """The sum of all losses: the time over the largest bound."""
         return sum(getattr(self, field.name) for field in fields(self))
 
 
@@ -52,26 +52,28 @@ def matrix_core_losses(
     time_us: float,
     matrix_us: float,
     bound_us: float,
-    look_ns: float,
+    poll_ns: float,
 ) -> Losses:
-    """The losses of the rank whose matrix tasks are the rows `matrix` of `order.tasks`.
+    """Computes the losses of the rank whose matrix tasks are the rows `matrix` of `order.tasks`.
 
-    `sends` says for each task whether it writes into other ranks' memory. `cores` is the number of
-    the rank's matrix cores, `look_ns` what a look at a counter takes, which `alone` contains.
+    `sends` tells for each task of `order` whether it writes into other ranks' memory. `cores` is
+    the number of the rank's matrix cores, `time_us` the time of the run, `matrix_us` the bound of
+    the products at the peak, `bound_us` the largest bound. `poll_ns` is the time of one poll of a
+    counter, which is part of `alone` of a task.
     """
     tasks, end = order.tasks[matrix], time_us * 1000
     works = tasks["busy"] > 0
     first = float(tasks["start"][works].min(initial=end))
     last = float(tasks["end"][works].max(initial=first))
     arrival = np.clip(order.arrival[matrix], tasks["turn"], tasks["ready"])
-    shipped = np.clip(sent_since(order, sends)[matrix], tasks["turn"], arrival)
+    send_start = np.clip(send_starts(order, sends)[matrix], tasks["turn"], arrival)
 
     def within(begins: Times, ends: Times) -> Times:
         return np.maximum(np.minimum(ends, last) - np.maximum(begins, first), 0)
 
     work = within(tasks["ready"], tasks["end"])
-    looked = np.minimum(look_ns, tasks["ready"] - tasks["turn"])
-    longer = tasks["done"] - tasks["ready"] + looked - tasks["alone"]
+    polled = np.minimum(poll_ns, tasks["ready"] - tasks["turn"])
+    longer = tasks["done"] - tasks["ready"] + polled - tasks["alone"]
     shared = np.where(works, np.clip(longer, 0, work), 0)
     queued = order.first_of_queue[matrix]
     before = np.where(queued, 0, np.roll(tasks["end"], 1))
@@ -85,8 +87,8 @@ def matrix_core_losses(
     return Losses(
         fill_us=first / 1000,
         drain_us=(end - last) / 1000,
-        link_us=mean(within(shipped, arrival)),
-        event_us=mean(within(tasks["turn"], shipped)),
+        link_us=mean(within(send_start, arrival)),
+        event_us=mean(within(tasks["turn"], send_start)),
         poll_us=mean(within(arrival, tasks["ready"])),
         imbalance_us=idle / cores / 1000,
         empty_us=mean(work[~works]),
@@ -97,8 +99,11 @@ def matrix_core_losses(
     )
 
 
-def sent_since(order: ExecutedOrder, sends: Records) -> Times:
-    """For each task, ns at which the sender of its last signal began to send rows; inf without."""
+def send_starts(order: ExecutedOrder, sends: Records) -> Times:
+    """Returns when the sender of each task's last signal began to send its rows, in ns.
+
+    inf for tasks whose last signal is not from a task that sends rows to another rank.
+    """
     sender = order.sender
     remote = (sender >= 0) & sends[sender]
     return np.where(remote, order.tasks["ready"][sender], np.inf)

@@ -1,4 +1,4 @@
-"""Timing one rank where all ranks do the same: what the others would send is known from it."""
+"""Timing of one rank in place of all, for programs and routings that are alike on each rank."""
 
 from __future__ import annotations
 
@@ -27,32 +27,40 @@ def simulate_mirrored(
     stages: Stages | None = None,
     seconds: int = 600,
 ) -> Timeline:
-    """As `simulate`, but only rank 0 is run; the others are taken to do the same at the same time.
+    """Times one launch as `simulate` does, but runs rank 0 alone, with mirrored peers.
 
-    That is so where rank s sends to rank s + d what rank 0 sends to rank d, up to a few rows, and
-    where destinations are counted from the rank itself. What it takes from the others' doing: their
-    signals arrive as its own leave, their rows load its links and L2 as its own load theirs. Rows
-    that came from others are read from memory, never from L2. Raises ExecutionError where the
-    routing or the program is not of this kind, and as `simulate`.
+    All ranks are assumed to do the same at the same time: signals from a peer arrive as rank 0's
+    own signals leave, and rows from peers load its links and L2 as its own rows load theirs. Rows
+    from peers are read from memory, never from L2.
+
+    This requires that rank s sends to rank s + d what rank 0 sends to rank d, up to a few rows, and
+    that the program counts destinations from the rank itself. Raises ExecutionError otherwise, and
+    where `simulate` does.
     """
     fills = _counts(program, ranks)
     mirror = Mirror(program.ranks, _mirrored_counters(program), fills)
     return simulate(program, executable, table, ranks, machine, stages, seconds, mirror)
 
 
-MOST_UNEVEN = 0.02
-"""Rows by which two ranks may differ, as a part of a rank's rows."""
+MAX_UNEVENNESS = 0.02
+"""Largest difference between ranks, in rows over the rows of a rank.
+
+Under the routing `balanced` ranks differ by rounding alone.
+"""
 
 
 def _counts(program: LoweredProgram, ranks: Sequence[RankIntegers]) -> list[tuple[str, int, bytes]]:
-    """The counts of all ranks, where the tasks that exchange them would put them."""
+    """Returns contents of the windows of counts, as the exchange of all ranks would leave them.
+
+    An entry is a memory, a byte offset and the bytes.
+    """
     experts = next(
         t.experts.data for b in program.buffers.values() if isinstance(t := b.content, RouteType)
     )
     ids = ids_of(program)
     counts = np.stack([np.bincount(r.arrays[ids].ravel(), minlength=experts) for r in ranks])
     _check_alike(program, counts)
-    # Exactly alike: which puts have no rows must be the same for all.
+    # The counts of rank 0 stand for all, so that the same puts of every rank are empty.
     local = experts // program.ranks
     counts = np.stack([np.roll(counts[0], rank * local) for rank in range(program.ranks)])
     rows = np.concatenate([counts, np.cumsum(counts, axis=1) - counts], axis=1)
@@ -69,20 +77,20 @@ def _counts(program: LoweredProgram, ranks: Sequence[RankIntegers]) -> list[tupl
 
 
 def _check_alike(program: LoweredProgram, counts: np.ndarray[tuple[int, int], np.dtype[np.int64]]):
-    """Refuses a routing under which the ranks do not do the same."""
+    """Raises ExecutionError for a routing under which the ranks send different numbers of rows."""
     ranks, local = program.ranks, counts.shape[1] // program.ranks
     by_distance = np.stack([np.roll(row, -rank * local) for rank, row in enumerate(counts)])
     spread = int((by_distance.max(axis=0) - by_distance.min(axis=0)).sum())
     rows = int(counts.sum()) // ranks
-    if spread > MOST_UNEVEN * rows:
+    if spread > MAX_UNEVENNESS * rows:
         raise ExecutionError(
-            "a mirrored run needs a routing that is the same seen from each rank; ranks differ by "
+            "a mirrored run needs a routing in which all ranks send alike; ranks differ by "
             f"{spread} of {rows} rows"
         )
 
 
 def _mirrored_counters(program: LoweredProgram) -> dict[tuple[int, int], int]:
-    """For each signal of rank 0 to a peer, the counter of rank 0 that a peer signals likewise."""
+    """Maps each signal of rank 0 to a peer to the counter of rank 0 that a peer signals alike."""
     counters: dict[tuple[int, int], int] = {}
     for number, name in enumerate(program.families):
         signals = program.signals_of_family(name)
@@ -95,9 +103,9 @@ def _mirrored_counters(program: LoweredProgram) -> dict[tuple[int, int], int]:
 
 
 def mirrored_lines(program: LoweredProgram, signal: SignalOp) -> IntArray:
-    """The counter of rank 0 that a peer signals as rank 0 does `signal`, by grid point.
+    """Returns for each grid point the counter of rank 0 that `signal` adds to on a peer.
 
-    Raises ExecutionError where the peers of the grid points are not counted from the rank.
+    Raises ExecutionError unless the program counts the peers from the rank itself.
     """
     family, event = program.families[signal.family_name], program.events[signal.event_name]
     points, size = family.coordinates(), family.task_count
@@ -111,7 +119,7 @@ def mirrored_lines(program: LoweredProgram, signal: SignalOp) -> IntArray:
     if not ((peers == 0).sum(axis=0) == 1).all():
         raise ExecutionError(
             f"@{signal.family_name}: a mirrored run needs destinations that are counted from the "
-            "rank"
+            "sending rank"
         )
     sources = np.argmax(peers == 0, axis=0)
     return flat_events(signal.index_exprs, event.extents, points, sources, size) + (

@@ -1,4 +1,4 @@
-"""The stages in which a queue program is timed as operators that a host launches."""
+"""Stages of a queue program that is timed as a sequence of operators launched by the host."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from hpmoe_ir.timing.timed_run import Stages
 
 
 def serial_stages(program: queue.ProgramOp) -> Stages:
-    """The stage of each family of a program, and which stages all ranks end together.
+    """Returns the stage of each family of `program`, and which stages all ranks end together.
 
-    The queues of policy `serial` are in the order of these stages.
+    The policy `serial` orders queues by these stages.
     """
     graph = FamilyGraph.of_queues(program)
     stages = stages_of(graph)

@@ -1,4 +1,4 @@
-"""A timed run with all that is reported of it."""
+"""A timed run and its report: bounds, losses, utilisation and slack."""
 
 from __future__ import annotations
 
@@ -21,63 +21,63 @@ from hpmoe_ir.timing.timed_run import RankIntegers, Stages, Timeline
 from hpmoe_ir.timing.usage import Utilisation, exposed_communication_us, sending_tasks, utilisation
 
 DIGITS = 6
-"""Of a time in us that is written: a millionth of a microsecond."""
+"""Decimal places of written times, which are in us."""
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """What was timed."""
+    """The layer, routing, schedule and pipeline of a timed run."""
 
     layer: str
-    """The layer in a line."""
+    """The summary line of the layer."""
     ranks: int
     tokens: tuple[int, ...]
-    """Of each rank."""
+    """Number of tokens of each rank."""
     routing: str
     seed: int
     function: str
-    """Name of the program: that of a direction."""
+    """Name of the program, which is that of the function of its direction."""
     schedule: str
-    """Name of the schedule, `passes` or `compiled` where it has none."""
+    """Name of the schedule; `passes` or `compiled` for a pipeline without a name."""
     pipeline: str
     """The passes, as `hpmoe-opt -p` takes them."""
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """A configuration, its timed run and what follows from it."""
+    """A configuration, its timed run and the quantities derived from it."""
 
     configuration: Configuration
     timeline: Timeline
     ranks: Sequence[RankIntegers]
     stages: Stages | None = None
-    """Where operators followed each other."""
+    """Stages, if the run was timed as a sequence of operators."""
     serial_us: float | None = None
-    """Time of the schedule `serial` in the same configuration, where it is known."""
+    """Time of the schedule `serial` in the same configuration, None if it was not timed."""
 
     @property
     def time_us(self) -> float:
-        """From the kernel's start to the end of the last core of any rank."""
+        """Time from the kernel's start to the end of the last core of any rank."""
         return self.timeline.time_us
 
     @property
     def speedup(self) -> float | None:
-        """Over the schedule `serial`."""
+        """Speedup over the schedule `serial`, None if that was not timed."""
         return None if self.serial_us is None else self.serial_us / self.time_us
 
     @cached_property
     def bounds(self) -> Bounds:
-        """What no schedule can beat."""
+        """Lower bounds of the time of any schedule."""
         return bounds(self.timeline, self.ranks)
 
     @cached_property
     def order(self) -> ExecutedOrder:
-        """Who waited for whom."""
+        """The dependences of the run."""
         return executed_order(self.timeline)
 
     @cached_property
     def hottest_rank(self) -> int:
-        """The rank that receives most rows, of several the first; 0 in a mirrored run."""
+        """The first rank that receives the most rows; 0 in a mirrored run."""
         if self.simulated_ranks == 1:
             return 0
         rows = routed_rows(self.timeline.program, self.ranks)
@@ -85,12 +85,12 @@ class Simulation:
 
     @property
     def simulated_ranks(self) -> int:
-        """All ranks, or one with mirrored peers."""
+        """Number of simulated ranks: all, or 1 in a mirrored run."""
         return len(self.timeline.totals)
 
     @cached_property
     def losses(self) -> Losses:
-        """Where the time over the bound went on the hottest rank."""
+        """Breakdown of the hottest rank's time over the largest bound."""
         tasks, cores = self.timeline.tasks, self.timeline.program.orders[CoreKind.AIC].core_count
         matrix = np.flatnonzero((tasks["rank"] == self.hottest_rank) & (tasks["core"] < cores))
         return matrix_core_losses(
@@ -101,22 +101,22 @@ class Simulation:
             time_us=self.time_us,
             matrix_us=self.bounds.matrix_us,
             bound_us=self.bounds.bound_us,
-            look_ns=self.timeline.machine.rates.latency_poll * 1e9,
+            poll_ns=self.timeline.machine.rates.latency_poll * 1e9,
         )
 
     @cached_property
     def utilisation(self) -> Utilisation:
-        """What the hottest rank used."""
+        """Utilisation of the hottest rank."""
         return utilisation(self.timeline, self.hottest_rank)
 
     @cached_property
     def exposed_us(self) -> float:
-        """Time in which the hottest rank communicates and computes nothing."""
+        """Time in us in which the hottest rank communicates without computing."""
         return exposed_communication_us(self.timeline, self.hottest_rank)
 
     @cached_property
     def slack_us(self) -> Times:
-        """How much later each task could end."""
+        """Slack of each task in us."""
         return slack_us(self.order, self.time_us, self._task_stage())
 
     def _task_stage(self) -> IntArray | None:
@@ -126,7 +126,7 @@ class Simulation:
         return np.array(numbers)[self.timeline.tasks["slot"] >> POINT_BITS]
 
     def json_text(self) -> str:
-        """One JSON object in a line, the same for the same run."""
+        """Returns the report as one JSON object in one line; deterministic for a run."""
         timeline, machine = self.timeline, self.timeline.machine
         losses = {name: _rounded(value) for name, value in asdict(self.losses).items()}
         bound = self.bounds
@@ -151,7 +151,7 @@ class Simulation:
         return json.dumps(content, separators=(",", ":"))
 
     def _task_columns(self) -> dict[str, list[int] | list[float]]:
-        """A list for each column, with an entry for each task."""
+        """Returns the columns of the task table, with an entry for each task."""
         tasks = self.timeline.tasks
         whole = {
             "rank": tasks["rank"],
@@ -180,6 +180,6 @@ def _rounded(value: float) -> float:
 
 
 def json_file(simulations: Sequence[Simulation]) -> bytes:
-    """A JSON array with an object for each configuration, each in a line of its own."""
+    """Returns a JSON array with an object for each configuration, one per line."""
     lines = ",\n".join(simulation.json_text() for simulation in simulations)
     return f"[\n{lines}\n]\n".encode()

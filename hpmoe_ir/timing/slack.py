@@ -1,4 +1,4 @@
-"""How much later each task of a timed run could end without making the whole later."""
+"""Slack of the tasks of a timed run: the delay of each that leaves the total time unchanged."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from hpmoe_ir.timing.executed_order import ExecutedOrder, Times
 
 
 def slack_us(order: ExecutedOrder, time_us: float, stage: IntArray | None = None) -> Times:
-    """Slack of each task in us, from the queues and the signals of the run as it was.
+    """Computes the slack of each task in us, over the queues and signals of an executed run.
 
-    What a task takes from its last trigger on (the end of the task before, or the last signal) is
-    taken to stay the same, the looks at counters included. `stage` is the stage of each task where
-    operators follow each other; no task may then end later than the last of its stage and rank.
+    The time from a task's last trigger (the end of its predecessor in the queue, or its last
+    signal) to its end is assumed constant, polls included. `stage` is the stage of each task in a
+    run of operators; no task may then end later than the last of its stage and rank.
     """
     tasks, count = order.tasks, len(order.tasks)
     limit = np.full(count, time_us * 1000)
@@ -33,9 +33,9 @@ def slack_us(order: ExecutedOrder, time_us: float, stage: IntArray | None = None
     wait_counter: list[int] = order.wait_counter.tolist()
     latest: list[float] = limit.tolist()
     counters: list[float] = [float("inf")] * order.counters
-    # A task is ready after the one before it in its queue, and after all who signalled it.
-    backwards: list[int] = np.lexsort((np.arange(count), tasks["ready"]))[::-1].tolist()
-    for task in backwards:
+    # A task is ready after its predecessor in the queue and after the tasks that signal it.
+    latest_first: list[int] = np.lexsort((np.arange(count), tasks["ready"]))[::-1].tolist()
+    for task in latest_first:
         for signal in signals[task]:
             allowed = counters[signal_counter[signal]] - signal_latency[signal] + rest[task]
             latest[task] = min(latest[task], allowed)
@@ -49,9 +49,9 @@ def slack_us(order: ExecutedOrder, time_us: float, stage: IntArray | None = None
 
 
 def _by_task(task: IntArray, count: int) -> list[list[int]]:
-    """The places in `task` that hold each of `count` tasks."""
-    found: list[list[int]] = [[] for _ in range(count)]
+    """Returns the indices in `task` at which each of `count` tasks occurs."""
+    indices: list[list[int]] = [[] for _ in range(count)]
     owners: list[int] = task.tolist()
-    for place, owner in enumerate(owners):
-        found[owner].append(place)
-    return found
+    for index, owner in enumerate(owners):
+        indices[owner].append(index)
+    return indices

@@ -1,4 +1,4 @@
-"""Timing of generated code: the executable of the checked run, with clocks and no arithmetic."""
+"""Timing of generated code: runs the checked executable with clocks and without arithmetic."""
 
 from __future__ import annotations
 
@@ -23,53 +23,60 @@ from hpmoe_ir.runtime.task_records import Records
 
 @dataclass(frozen=True)
 class Stages:
-    """Families that run one after the other, as operators that the host launches.
+    """A partition of the task families into stages that run one after the other.
 
-    stage: number of each family of the program, 0 first; along a queue it must not fall.
-    communicates: for each stage, whether all ranks end it together.
+    It models operators that the host launches.
     """
 
     stage: Mapping[str, int]
+    """Number of the stage of each family, from 0; it must not decrease along a queue."""
     communicates: Sequence[bool]
+    """For each stage, whether all ranks end it together."""
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """What a timed run found."""
+    """The result of a timed run."""
 
     program: LoweredProgram
     machine: Machine
     tasks: Records
-    """Records of type `TASK`, by rank, core and time."""
+    """Records of type `TASK`, sorted by rank, core and time."""
     totals: Records
-    """Records of type `TOTALS`, by rank."""
+    """Records of type `TOTALS`, one per rank."""
 
     @property
     def time_us(self) -> float:
-        """From the kernel's start to the end of the last core of any rank."""
+        """Time from the kernel's start to the end of the last core of any rank."""
         return float(self.totals["end"].max()) / 1000
 
     def family(self, name: str) -> Records:
-        """The records of one family's tasks."""
+        """Returns the records of the tasks of the family `name`."""
         number = list(self.program.families).index(name)
         return self.tasks[self.tasks["slot"] >> POINT_BITS == number]
 
     def points(self, tasks: Records) -> Records:
-        """The grid point of each task, as its row-major number."""
+        """Returns the row-major number of each task's grid point."""
         return tasks["slot"] & POINT_MASK
 
     def left_out(self, name: str) -> BoolArray:
-        """[ranks that were run, tasks] which tasks left signals to a credit, having no rows."""
+        """Returns which tasks of a family had no rows and left signals to a credit.
+
+        The shape is [simulated ranks, tasks of the family].
+        """
         tasks = self.family(name)
-        wanted = len(self.program.signals_of_family(name))
+        signals = len(self.program.signals_of_family(name))
         sent = np.zeros((len(self.totals), self.program.families[name].task_count), dtype=np.int64)
         sent[tasks["rank"], self.points(tasks)] = tasks["signals"]
-        return sent < wanted
+        return sent < signals
 
 
 @dataclass(frozen=True)
 class RankIntegers:
-    """What a timed run needs to know of a rank: its tokens, and its inputs of integers."""
+    """Inputs of a timed run on one rank: the number of tokens and the integer arrays.
+
+    Integers such as expert ids determine sizes; the values of floats are never used.
+    """
 
     arrays: Mapping[str, Raw]
     tokens: int
@@ -85,11 +92,14 @@ def simulate(
     seconds: int = 600,
     mirror: Mirror | None = None,
 ) -> Timeline:
-    """How long one launch takes, with what `build_program` made, on all ranks.
+    """Times one launch of a program on all ranks.
 
-    `machine` is the program's own by default; its sizes must be the same. `mirror` is for
-    `hpmoe_ir.timing.mirrored.simulate_mirrored`, which runs rank 0 alone. Raises ExecutionError
-    where inputs or stages do not fit, DeviceFault where the run fails.
+    `executable` is the result of `build_program`, `table` the task table, `ranks` the inputs of
+    each rank. `machine` defaults to the program's own; another one must have the same sizes.
+    `stages` times the program as a sequence of operators. `seconds` limits the real time of the
+    run. `mirror` is for `hpmoe_ir.timing.mirrored.simulate_mirrored`, which runs rank 0 alone.
+    Raises ExecutionError for inputs or stages that do not fit the program, DeviceFault if the run
+    fails.
     """
     machine = machine or program.machine
     if len(ranks) != program.ranks:
@@ -119,13 +129,13 @@ def simulate(
 
 
 def ids_of(program: LoweredProgram) -> str:
-    """The input that has the experts of each token. Raises ExecutionError where there is none."""
+    """Returns the name of the input with the expert ids. Raises ExecutionError if there is none."""
     for buffer in program.arguments:
         type = buffer_type(buffer)
         integers = str(type.element_type) == "i32" and type.rows.data == "tokens"
         if integers and buffer.space.data is MemorySpace.INPUT:
             return buffer.sym_name.data
-    raise ExecutionError(f"@{program.name} has no route that its inputs decide")
+    raise ExecutionError(f"@{program.name}: expected an i32 input of expert ids, found none")
 
 
 def _stage_list(program: LoweredProgram, stages: Stages) -> StageList:
@@ -139,10 +149,10 @@ def _stage_list(program: LoweredProgram, stages: Stages) -> StageList:
             f"{len(stages.communicates)}"
         )
     by_family = np.array(numbers)
-    known = list(program.families)
+    families = list(program.families)
     for core, order in program.orders.items():
-        own = np.array([known.index(name) for name in order.family_names], dtype=np.int64)
-        stage = by_family[own[order.slot_values >> POINT_BITS]] if own.size else by_family[:0]
+        ids = np.array([families.index(name) for name in order.family_names], dtype=np.int64)
+        stage = by_family[ids[order.slot_values >> POINT_BITS]] if ids.size else by_family[:0]
         for first, last in zip(order.first_slots[:-1], order.first_slots[1:], strict=True):
             if (np.diff(stage[first:last]) < 0).any():
                 raise ExecutionError(
@@ -157,7 +167,7 @@ def _launch(program: LoweredProgram, inputs: RankIntegers) -> RankLaunch:
 
 
 def _argument(buffer: BufferOp, inputs: RankIntegers) -> Raw | int:
-    """An input of integers with its content, anything else by its size alone."""
+    """Returns the content of an integer input; for any other argument its size in bytes."""
     name, type = buffer.sym_name.data, buffer_type(buffer)
     shape = (inputs.tokens, *type.dims[1:]) if type.rows.data == "tokens" else type.dims
     if str(type.element_type) != "i32" or buffer.space.data is MemorySpace.OUTPUT:

@@ -1,4 +1,4 @@
-"""A timed run as a trace that Chrome's and Perfetto's viewers open."""
+"""Writes a timed run in the JSON trace event format of Perfetto and `chrome://tracing`."""
 
 from __future__ import annotations
 
@@ -16,25 +16,24 @@ from hpmoe_ir.timing.simulation import Simulation
 
 
 def trace_file(simulation: Simulation) -> bytes:
-    """The trace in the JSON trace event format, an event in a line; the same for the same run.
+    """Returns the trace in the JSON trace event format, with one event per line.
 
-    A rank is a process, a core a thread, with numbers of `_Threads`. A task is a slice by the name
-    of its family, after a slice `wait` where it waited; the last signal of each event that it waits
-    for is a flow from the signaller's slice. Times are us with three digits. In a mirrored run, a
-    flow from a task that sends to other ranks begins at the task of the simulated rank that stands
-    for the sender.
+    A rank is a process and a core a thread, numbered by `_Threads`. A task is a slice with the name
+    of its family, preceded by a slice `wait` if it waited. The last signal of each event that a
+    task waits for is a flow from the signaller's slice. Times are in us with three decimals. In a
+    mirrored run, a flow from a peer begins at the corresponding task of the simulated rank.
     """
-    what = simulation.configuration
+    configuration = simulation.configuration
     about = {
-        "layer": what.layer,
-        "routing": what.routing,
-        "seed": what.seed,
-        "function": what.function,
-        "schedule": what.schedule,
-        "pipeline": what.pipeline,
+        "layer": configuration.layer,
+        "routing": configuration.routing,
+        "seed": configuration.seed,
+        "function": configuration.function,
+        "schedule": configuration.schedule,
+        "pipeline": configuration.pipeline,
         "machine": simulation.timeline.machine.name,
         "machine_sha256": simulation.timeline.machine.digest,
-        "simulated_ranks": f"{simulation.simulated_ranks} of {what.ranks}",
+        "simulated_ranks": f"{simulation.simulated_ranks} of {configuration.ranks}",
         **{f"bound_{name}": value for name, value in vars(simulation.bounds).items()},
     }
     events = ",\n".join(
@@ -49,7 +48,7 @@ def trace_file(simulation: Simulation) -> bytes:
 
 
 def core_names(simulation: Simulation) -> list[str]:
-    """Names of the cores of a rank, by number."""
+    """Returns the names of the cores of a rank, by number: `AIC 0`, ..., `AIV 0`, ..."""
     orders = simulation.timeline.program.orders
     return [
         f"{kind.upper()} {i}"
@@ -60,23 +59,22 @@ def core_names(simulation: Simulation) -> list[str]:
 
 @dataclass(frozen=True)
 class _Threads:
-    """Numbers of processes and threads: 1 + rank, and that times a power of ten, + core.
+    """Numbering of processes (1 + rank) and threads (process times a power of ten, plus core).
 
-    Perfetto knows a thread by its number alone. 0 is no thread: some of its versions show it as 1.
-    A thread with the number of a process is that one's main thread. So the numbers of threads are
-    different on all ranks and larger than those of processes: 100 and up on rank 0, 200 and up on
-    rank 1.
+    Perfetto identifies a thread by its number alone, some versions show thread 0 as 1, and a thread
+    with the number of a process is its main thread. Thread numbers are therefore unique over all
+    ranks and larger than process numbers: from 100 on rank 0, from 200 on rank 1.
     """
 
     step: int
 
     @staticmethod
     def of(simulation: Simulation) -> _Threads:
-        most = max(simulation.simulated_ranks, len(core_names(simulation)))
-        return _Threads(10 ** len(str(most)))
+        largest = max(simulation.simulated_ranks, len(core_names(simulation)))
+        return _Threads(10 ** len(str(largest)))
 
     def place(self, rank: Any, core: Any) -> dict[str, int]:
-        """Of a core of a rank, integers of any kind."""
+        """Returns `pid` and `tid` of a core of a rank."""
         process = 1 + int(rank)
         return {"pid": process, "tid": process * self.step + int(core)}
 
@@ -84,15 +82,15 @@ class _Threads:
 def _lanes(simulation: Simulation) -> Iterator[dict[str, Any]]:
     threads = _Threads.of(simulation)
 
-    def about(rank: int, core: int, what: str, key: str, value: object) -> dict[str, Any]:
-        return {"ph": "M", **threads.place(rank, core), "name": what, "args": {key: value}}
+    def metadata(rank: int, core: int, name: str, key: str, value: object) -> dict[str, Any]:
+        return {"ph": "M", **threads.place(rank, core), "name": name, "args": {key: value}}
 
     for rank in range(simulation.simulated_ranks):
-        yield about(rank, 0, "process_name", "name", f"rank {rank}")
-        yield about(rank, 0, "process_sort_index", "sort_index", rank)
+        yield metadata(rank, 0, "process_name", "name", f"rank {rank}")
+        yield metadata(rank, 0, "process_sort_index", "sort_index", rank)
         for core, name in enumerate(core_names(simulation)):
-            yield about(rank, core, "thread_name", "name", name)
-            yield about(rank, core, "thread_sort_index", "sort_index", core)
+            yield metadata(rank, core, "thread_name", "name", name)
+            yield metadata(rank, core, "thread_sort_index", "sort_index", core)
 
 
 def _slices(simulation: Simulation) -> Iterator[dict[str, Any]]:
@@ -137,7 +135,7 @@ def _flows(simulation: Simulation) -> Iterator[dict[str, Any]]:
     ready, done, end = (np.rint(tasks[name]).astype(int) for name in ("ready", "done", "end"))
     for number, (sender, waiter) in enumerate(np.unique(pairs, axis=0)):
         flow = {"name": "signal", "cat": "event", "id": number}
-        # A flow binds to the slice around its time, which begins before its end.
+        # A flow binds to the slice around its time; the end of a slice is outside it.
         leaves = max(ready[sender], min(done[sender], end[sender] - 1))
         for end_of_flow, task, ns in (
             ({"ph": "s"}, sender, leaves),
@@ -148,5 +146,5 @@ def _flows(simulation: Simulation) -> Iterator[dict[str, Any]]:
 
 
 def _us(ns: Any) -> float:
-    """Whole ns, as an integer of any kind, in us."""
+    """Converts whole ns to us with three decimals."""
     return round(int(ns) / 1000, 3)

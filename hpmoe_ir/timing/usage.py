@@ -1,4 +1,4 @@
-"""How much of a machine a timed run used, and how much of its time was communication alone."""
+"""Utilisation of the machine in a timed run, and its exposed communication."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from hpmoe_ir.timing.timed_run import Timeline
 
 @dataclass(frozen=True)
 class Utilisation:
-    """Parts of the time, 0 to 1, in which a rank used what it has."""
+    """Mean utilisation of a rank's resources over the run, 0 to 1."""
 
     aic: float
-    """The matrix units of its matrix cores."""
+    """Matrix units, by busy time."""
     aiv: float
-    """The busiest pipe of its vector cores: vector unit, loads or stores."""
+    """Busiest pipe of the vector cores (vector unit, loads or stores), by busy time."""
     link: float
-    """Its links, in the busier direction, by bytes."""
+    """Links, in the busier direction, by bytes."""
     hbm: float
-    """Its memory behind L2, by bytes."""
+    """Memory behind L2, by bytes."""
 
 
 def utilisation(timeline: Timeline, rank: int) -> Utilisation:
-    """What the rank used, from its totals."""
+    """Computes the utilisation of `rank` from its totals."""
     program, rates, totals = timeline.program, timeline.machine.rates, timeline.totals[rank]
     cores = {kind: program.orders[kind].core_count for kind in (CoreKind.AIC, CoreKind.AIV)}
     ns = timeline.time_us * 1000
 
-    def bandwidth(what: str, most: float) -> float:
-        return float(totals[f"{what}_bytes"]) / (most * ns * 1e-9)
+    def bandwidth(resource: str, peak: float) -> float:
+        return float(totals[f"{resource}_bytes"]) / (peak * ns * 1e-9)
 
     pipes = [float(totals[f"aiv_{pipe}"]) for pipe in ("v", "mte2", "mte3")]
     return Utilisation(
@@ -51,7 +51,7 @@ def utilisation(timeline: Timeline, rank: int) -> Utilisation:
 
 
 def target_ranks(timeline: Timeline) -> IntArray:
-    """For each task, the rank whose memory it puts rows into; its own where it does not put."""
+    """Returns the rank into whose memory each task puts rows; its own for other tasks."""
     tasks = timeline.tasks
     target = tasks["rank"].astype(np.int64)
     for number, family in enumerate(timeline.program.families.values()):
@@ -63,14 +63,14 @@ def target_ranks(timeline: Timeline) -> IntArray:
 
 
 def sending_tasks(timeline: Timeline) -> Records:
-    """For each task, whether it puts rows into another rank's memory."""
+    """Returns for each task whether it puts rows into another rank's memory."""
     return target_ranks(timeline) != timeline.tasks["rank"]
 
 
 def exposed_communication_us(timeline: Timeline, rank: int) -> float:
-    """Time in which rows go over links to or from the rank and no core of it computes, in us.
+    """Returns the time in us in which `rank` sends or receives rows and none of its cores computes.
 
-    A core computes during a task whose matrix or vector unit works and that does not put.
+    A core computes during a task that uses its matrix or vector unit and is not a put.
     """
     tasks, target = timeline.tasks, target_ranks(timeline)
     families = timeline.program.families.values()
@@ -78,14 +78,17 @@ def exposed_communication_us(timeline: Timeline, rank: int) -> float:
     here = tasks["rank"] == rank
     sends = here != (target == rank)
     computes = here & ~puts & (tasks["busy"] > 0)
-    return alone_ns(tasks[sends], tasks[computes]) / 1000
+    return exclusive_ns(tasks[sends], tasks[computes]) / 1000
 
 
-def alone_ns(some: Records, others: Records) -> float:
-    """ns in which one of `some` tasks is at work (from `ready` to `end`) and none of `others`."""
+def exclusive_ns(active: Records, others: Records) -> float:
+    """Returns the time in ns in which one of the `active` tasks runs and none of `others`.
+
+    A task runs from `ready` to `end`.
+    """
     times: list[Times] = []
     steps: list[Times] = []
-    for tasks, weight in ((some, np.array([1, 0])), (others, np.array([0, 1]))):
+    for tasks, weight in ((active, np.array([1, 0])), (others, np.array([0, 1]))):
         times += [tasks["ready"], tasks["end"]]
         steps += [np.tile(weight, (len(tasks), 1)), np.tile(-weight, (len(tasks), 1))]
     time, step = np.concatenate(times), np.concatenate(steps)

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from hpmoe_ir.diagnostics import InputError
-    from hpmoe_ir.output import check_places, write_together
+    from hpmoe_ir.output import check_writable, write_together
     from hpmoe_ir.timing.lane_page import lane_page
     from hpmoe_ir.timing.simulation import json_file
     from hpmoe_ir.timing.trace_file import trace_file
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     from hpmoe_ir.tools.simulate_table import result_lines
 
     outputs = [Path(name) for name in (args.json, args.trace, args.html) if name is not None]
-    check_places(outputs)
+    check_writable(outputs)
     if len({path.resolve() for path in outputs}) < len(outputs):
         raise InputError("--json, --trace, --html: expected different files")
     with Progress() as progress:

@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     """Runs the command."""
     from hpmoe_ir.driver.source import make_context
     from hpmoe_ir.driver.specs import pipeline_text
-    from hpmoe_ir.output import check_places, write_file
+    from hpmoe_ir.output import check_writable, write_file
     from hpmoe_ir.schedule.auto import Candidate, candidate_lines
     from hpmoe_ir.schedule.tune import Budget, tune
     from hpmoe_ir.tools.progress import Progress
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     if args.trials is not None and args.trials < 1:
         raise InputError(f"--trials: expected at least 1, found {args.trials}")
     output = Path(args.output)
-    check_places([output])
+    check_writable([output])
     ctx = make_context()
     layer = layer_to_schedule(args, ctx, graph_of(ctx, args))
     print(f"{'seed':<9} {args.seed}", flush=True)

@@ -29,7 +29,7 @@ class RunFailure(InputError):
     ) -> None:
         super().__init__(message)
         self.kind = kind
-        self.direction = direction
+        self.direction: Direction | None = direction
         self.orders = tuple(orders)
 
     def is_like(self, other: RunFailure) -> bool:

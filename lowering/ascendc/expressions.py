@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir.affine import AffineBinaryOpKind
 
+from hpmoe_ir.dialects.access import RowSegment
 from hpmoe_ir.dialects.tile import MemorySpace
 from hpmoe_ir.lowering.plan.elements import ElementType
 from hpmoe_ir.lowering.plan.events import EventNumber, Signal
@@ -24,16 +25,11 @@ from hpmoe_ir.lowering.plan.tiles import (
     BlockExtent,
     ChunkOf,
     Extent,
-    GroupedRange,
     MatrixShape,
     PlannedAddress,
-    PutRange,
-    ReturnRange,
     RowRange,
     RowsExtent,
-    SentRange,
     Tile,
-    TokenRange,
     VectorShape,
     WholeExtent,
     WordsShape,
@@ -129,22 +125,24 @@ def signal_statement(signal: Signal) -> str:
 
 def row_range(rows: RowRange) -> str:
     """A value of `hpmoe::Rows`."""
-    match rows:
-        case TokenRange(index, count, needs_route):
-            text = f"env.TokenChunk({expression(index)}, {expression(count)})"
-            return f"route.Ok() ? {text} : hpmoe::Rows{{0, 0}}" if needs_route else text
-        case GroupedRange(expert, group, groups, chunk):
+    match rows.segment, rows.operands:
+        case RowSegment.TOKENS, (part, parts):
+            text = f"env.TokenChunk({expression(part)}, {expression(parts)})"
+            return f"route.Ok() ? {text} : hpmoe::Rows{{0, 0}}" if rows.needs_route else text
+        case RowSegment.GROUPED, (group, groups, expert):
             of = f"env.Ranks() / {expression(groups)}"
             first, last = f"{_operand(group)} * {of}", f"({_operand(group)} + 1) * {of}"
-            return _chunk(f"route.Grouped({expression(expert)}, {first}, {last})", chunk)
-        case SentRange(expert, chunk):
-            return _chunk(f"route.Sent({expression(expert)})", chunk)
-        case PutRange(peer, local, expert, chunk):
-            index = f"{_operand(peer)} * {expression(local)} + {_operand(expert)}"
-            return _chunk(f"route.Dest({index})", chunk)
-        case ReturnRange(expert, local, peer, chunk):
+            text = f"route.Grouped({expression(expert)}, {first}, {last})"
+        case RowSegment.SENT, (expert,):
+            text = f"route.Sent({expression(expert)})"
+        case RowSegment.DEST, (local, peer, expert):
+            text = f"route.Dest({_operand(peer)} * {expression(local)} + {_operand(expert)})"
+        case RowSegment.RETURN, (expert, local, peer):
             index = f"{_operand(expert)} - env.Rank() * {expression(local)}"
-            return _chunk(f"route.Return({index}, {expression(peer)})", chunk)
+            text = f"route.Return({index}, {expression(peer)})"
+        case _:
+            raise AssertionError(f"not a row range: {rows}")
+    return _chunk(text, rows.chunk)
 
 
 def _chunk(rows: str, chunk: ChunkOf | None) -> str:

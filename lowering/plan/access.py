@@ -35,18 +35,13 @@ from hpmoe_ir.lowering.plan.tiles import (
     BlockExtent,
     ChunkOf,
     Extent,
-    GroupedRange,
     MatrixShape,
     PlannedAddress,
-    PutRange,
-    ReturnRange,
     RowRange,
     RowsDefinition,
     RowsExtent,
-    SentRange,
     Step,
     Tile,
-    TokenRange,
     VectorShape,
     WholeExtent,
     WordsShape,
@@ -111,7 +106,7 @@ class AccessPlanner:
         return tuple(dict.fromkeys(names))
 
     def define(self, selector: RowSelector, access: Access) -> RowsDefinition:
-        """The row range that a selector of dynamic rows stands for, the same for each use."""
+        """The row range that a row selector stands for, the same for each use."""
         key = (selector, access.peer is not None)
         if key not in self.rows:
             name = f"rows{len(self.rows)}"
@@ -119,35 +114,26 @@ class AccessPlanner:
         return self.rows[key]
 
     def _row_range(self, selector: RowSelector, access: Access) -> RowRange:
-        scope = self.scope
-        if access.peer is not None:
+        scope, query = self.scope, selector.query(access.peer)
+        if access.peer is not None and selector.put_rule:
             self._check_sender(selector, access)
-        query = selector.query(access.peer)
-        match query.segment:
-            case RowSegment.TOKENS:
-                return TokenRange(
-                    scope.index(query.chunk.index),
-                    scope.constant(query.chunk.count, "TokenChunks"),
-                    needs_route=scope.family.route is not None,
-                )
-            case RowSegment.GROUPED:
-                expert, group = query.operands
-                planned = scope.index(group)
-                groups = scope.constant(query.groups, "Groups")
-                return GroupedRange(scope.index(expert), planned, groups, self._chunk(query.chunk))
-            case RowSegment.SENT:
-                (expert,) = query.operands
-                return SentRange(scope.index(expert), self._chunk(query.chunk))
-            case RowSegment.DEST:
-                peer, expert = query.operands
+        segment, chunk = query.segment, query.chunk
+        match segment, query.operands:
+            case RowSegment.TOKENS, ():
+                part = scope.index(chunk.index), scope.constant(chunk.count, "TokenChunks")
+                return RowRange(segment, part, None, scope.family.route is not None)
+            case RowSegment.GROUPED, (expert, group):
+                first = scope.index(group), scope.constant(query.groups, "Groups")
+                operands = (*first, scope.index(expert))
+            case RowSegment.DEST, (peer, expert):
                 local = scope.constant(self._local_experts(), "Local")
-                planned = scope.index(peer)
-                return PutRange(planned, local, scope.index(expert), self._chunk(query.chunk))
-            case RowSegment.RETURN:
-                expert, peer = query.operands
-                planned = scope.index(expert)
-                local = scope.constant(self._local_experts(), "Local")
-                return ReturnRange(planned, local, scope.index(peer), self._chunk(query.chunk))
+                operands = (local, scope.index(peer), scope.index(expert))
+            case RowSegment.RETURN, (expert, peer):
+                own = scope.index(expert), scope.constant(self._local_experts(), "Local")
+                operands = (*own, scope.index(peer))
+            case _, others:
+                operands = tuple(scope.index(e) for e in others)
+        return RowRange(segment, operands, self._chunk(chunk))
 
     def _chunk(self, chunk: Chunk) -> ChunkOf | None:
         if chunk.count == 1:
@@ -159,7 +145,7 @@ class AccessPlanner:
         )
 
     def _check_sender(self, selector: RowSelector, access: Access) -> None:
-        """Refuses an access of a peer's rows that the rank itself does not send."""
+        """Refuses a put of rows that another rank has."""
         ranks = self.scope.program.ranks
         sender = selector.sender(ranks, self._local_experts())
         own = np.arange(ranks)[:, None]
@@ -169,9 +155,8 @@ class AccessPlanner:
     def _local_experts(self) -> int:
         route = self.scope.family.route
         assert route is not None
-        return buffer_route_type(
-            self.scope.program.buffers[route.root_reference.data]
-        ).local_experts
+        buffer = self.scope.program.buffers[route.root_reference.data]
+        return buffer_route_type(buffer).local_experts
 
     def _refused(self, access: Access, rule: str) -> LoweringError:
         text = format_access(access, self.scope.family.dim_names)
@@ -205,4 +190,4 @@ class AccessPlanner:
             case RowSelector():
                 return RowsExtent(self.define(selector, access).name)
             case _:
-                raise AssertionError(f"expected no {type(selector).__name__} of an inner dimension")
+                raise AssertionError(f"no selector of an inner dimension: {selector}")

@@ -106,8 +106,10 @@ def plan_credit(program: LoweredProgram, signal: SignalOp, table: SizeTable) -> 
     route = route_use(scope, family.route.root_reference.data)
     first = plan_event(scope, signal.event_name, None)
     events = table.size(f"{scope.prefix}Events", event.event_count)
-    chunk, credited_expert = puts.rows.chunk, puts.rows.operands[0]
-    outer = sorted(dims_used(credited_expert))
+    # Of a segment of grouped or of sent rows: the source group is that of the put's rank.
+    expert_expr, chunk = puts.rows.operands[0], puts.rows.chunk
+    received = puts.rows.segment is RowSegment.GROUPED
+    outer = sorted(dims_used(expert_expr))
     others = [d for d in range(len(family.dims)) if d not in (*outer, puts.peer_dim)]
     of_event = {d for e in signal.index_exprs for d in dims_used(e)}
     # The first chunks have the rows, so how many are empty is known without looking at each: where
@@ -132,7 +134,7 @@ def plan_credit(program: LoweredProgram, signal: SignalOp, table: SizeTable) -> 
     if chunk.count != 1:
         count = scope.constant(chunk.count, "Chunks")
         align = scope.constant(chunk.align, "Align")
-    expert = scope.index(credited_expert)
+    expert = scope.index(expert_expr)
     chunks = None
     if count is not None and align is not None:
         chunks = ChunkedPuts(scope.index(chunk.index) if each else None, count, align)
@@ -141,7 +143,7 @@ def plan_credit(program: LoweredProgram, signal: SignalOp, table: SizeTable) -> 
         event=signal.event_name,
         family=signal.family_name,
         route=route,
-        side=CreditSide.RECEIVED if puts.rows.segment is RowSegment.GROUPED else CreditSide.SENT,
+        side=CreditSide.RECEIVED if received else CreditSide.SENT,
         events=events,
         outer=outer_loops,
         inner=inner_loops,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from hpmoe_ir.dialects.access import RowSegment
 from hpmoe_ir.dialects.tile import MemorySpace
 from hpmoe_ir.lowering.plan.elements import ElementType
 from hpmoe_ir.lowering.plan.expressions import IntExpr
@@ -21,60 +22,23 @@ class ChunkOf:
 
 
 @dataclass(frozen=True)
-class TokenRange:
-    """Part `index` of `count` of the rank's tokens."""
+class RowRange:
+    """Rows of a segment, or a chunk of them.
 
-    index: IntExpr
-    count: Size
-    needs_route: bool
-    """Whether it has no rows where the route is not valid, as on a rank over its capacity."""
+    | segment   | operands                                                         |
+    | --------- | ---------------------------------------------------------------- |
+    | `TOKENS`  | part, number of parts                                            |
+    | `GROUPED` | source group, number of groups, local expert                     |
+    | `SENT`    | global expert                                                    |
+    | `DEST`    | experts of a rank, peer, local expert of the peer                |
+    | `RETURN`  | global expert, one of the rank's own; experts of a rank; peer    |
+    """
 
-
-@dataclass(frozen=True)
-class GroupedRange:
-    """Rows that this rank received for one of its experts from source group `group`."""
-
-    expert: IntExpr
-    """Local expert."""
-    group: IntExpr
-    groups: Size
+    segment: RowSegment
+    operands: tuple[IntExpr, ...]
     chunk: ChunkOf | None
-
-
-@dataclass(frozen=True)
-class SentRange:
-    """Rows that this rank sends to one expert, in its own send order."""
-
-    expert: IntExpr
-    """Global expert."""
-    chunk: ChunkOf | None
-
-
-@dataclass(frozen=True)
-class PutRange:
-    """Rows of a peer's receive buffer that this rank puts there for one of the peer's experts."""
-
-    peer: IntExpr
-    local: Size
-    """Experts of a rank."""
-    expert: IntExpr
-    """Local expert of the peer."""
-    chunk: ChunkOf | None
-
-
-@dataclass(frozen=True)
-class ReturnRange:
-    """Rows in a peer's send order that this rank returns for one of its own experts."""
-
-    expert: IntExpr
-    """Global expert, one of this rank's."""
-    local: Size
-    """Experts of a rank."""
-    peer: IntExpr
-    chunk: ChunkOf | None
-
-
-RowRange: TypeAlias = TokenRange | GroupedRange | SentRange | PutRange | ReturnRange
+    needs_route: bool = False
+    """Whether tokens are none where the route is not valid, as on a rank over its capacity."""
 
 
 @dataclass(frozen=True)

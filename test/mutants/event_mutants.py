@@ -139,7 +139,7 @@ def other_signal(program: ProgramOp) -> Iterator[Change]:
 
 
 def change_peer(program: ProgramOp) -> Iterator[Change]:
-    """A signal goes to the next rank, or to the own instead of a peer."""
+    """A signal goes to the next rank, or to the own rank instead of a peer."""
     ranks = program.ranks.value.data
     if ranks == 1:
         return
@@ -173,12 +173,12 @@ def _thresholds(program: ProgramOp, step: int) -> Iterator[Change]:
 
 
 def raise_threshold(program: ProgramOp) -> Iterator[Change]:
-    """One signal more than there was."""
+    """A threshold is one signal more."""
     yield from _thresholds(program, 1)
 
 
 def lower_threshold(program: ProgramOp) -> Iterator[Change]:
-    """One signal fewer than there was."""
+    """A threshold is one signal fewer."""
     yield from _thresholds(program, -1)
 
 
@@ -188,7 +188,7 @@ def _lines(event: EventOp) -> int:
 
 
 def share_counter(program: ProgramOp) -> Iterator[Change]:
-    """A family of events uses the counters of the one before it."""
+    """A family of events uses the counters of its predecessor."""
     names = list(events_of(program))
     for earlier, name in pairwise(names):
 
@@ -200,7 +200,7 @@ def share_counter(program: ProgramOp) -> Iterator[Change]:
 
 
 def counters_in_window(program: ProgramOp) -> Iterator[Change]:
-    """The counters begin where a window lies."""
+    """The counters overlap a window."""
     for name, buffer in buffers_of(program).items():
         if buffer.space.data is MemorySpace.WINDOW:
 

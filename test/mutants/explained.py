@@ -1,4 +1,4 @@
-"""Why what nobody notices is no mistake."""
+"""Why undetected mutants are harmless."""
 
 from __future__ import annotations
 
@@ -8,30 +8,33 @@ from mutants.mutant import Outcome
 
 
 class Reason(Enum):
-    """Why a mutant is equivalent to the right program."""
+    """Why a mutant is equivalent to the original program."""
 
-    ORDER_HOLDS = "every order that the program needs still holds, as the oracle proves"
-    """IR, and changes of table and source that an IR says too: `task_graph.py`."""
+    ORDER_HOLDS = "all orders that the program needs still hold, as the oracle proves"
+    """Changes of the IR, and of table and source with an equivalent change of the IR."""
     LOOP_BARRIER = (
-        "the task ends here: the worker loop waits for all pipes before the next one, and a signal "
-        "for the pipe that writes"
+        "the task ends here: the worker loop waits for all pipes before the next task, and a "
+        "signal waits for the pipe that writes"
     )
     KERNEL_BARRIER = "each kernel that writes ends with a barrier of all pipes, before any signal"
-    FLAG_FOLLOWS = "a flag of the same pipe follows, and waits for all that the pipe was given"
+    FLAG_FOLLOWS = "a flag of the same pipe follows and waits for all its earlier instructions"
     BOTH_FLAGS = "the loop sets, or waits for, the flags of both slots, now in the other order"
     ONE_PLACE = "a flag that is set and waited for at once may have any number"
-    ONE_SLOT = "one slot with its flags is right too, only slower"
-    OWN_LINE = "words beyond the first of a counter's line are nobody's"
+    ONE_SLOT = "one slot with its flags is correct, only slower"
+    OWN_LINE = "only the first word of a counter's line is used"
     OTHER_PARTS = (
-        "all tasks of the family take their parts of the tokens by this number, and each waits for "
-        "all rows, which go only once all tokens are placed: they cut the same work otherwise"
+        "all tasks of the family derive their parts of the tokens from this number, and each waits "
+        "for all rows, which are sent only after all tokens are placed: the same work is cut in "
+        "another way"
     )
-    SAME_VALUE = "what is overwritten has been read, or is overwritten by the same value"
-    ONE_FOLD = "there are no more rows than are folded once here, and a barrier follows"
-    ONE_PIECE = "the counts of all chunks are one piece here, and a flag to the scalar unit follows"
+    SAME_VALUE = "the overwritten data has been read, or is overwritten by the same value"
+    ONE_FOLD = "all rows are folded in one step here, and a barrier follows"
+    ONE_PIECE = (
+        "the counts of all chunks are one transfer here, and a flag to the scalar unit follows"
+    )
     NOT_REACHED = (
-        "these programs do not come here: no sums over launches, no waits that give up, no rows "
-        "over capacity, no operand a part of which stays in L1"
+        "these programs do not execute this code: no sums over launches, no timed-out waits, no "
+        "routing over capacity, no operand that is partly kept in L1"
     )
 
 
@@ -77,11 +80,11 @@ BY_NAME: dict[str, Reason] = {
     "hpmoe/weight_gradient.h:drop-init:0": Reason.NOT_REACHED,
     "hpmoe/weight_gradient.h:drop-init:1": Reason.NOT_REACHED,
 }
-"""Changes of headers and tables, found equivalent by reading them."""
+"""Mutants of headers and tables that were found equivalent by inspection."""
 
 
 def explain(outcome: Outcome) -> str:
-    """The reason, empty where there is none."""
+    """Returns why an undetected mutant is harmless, '' if that is unknown."""
     if outcome.harm == "":
         return Reason.ORDER_HOLDS.value
     reason = BY_NAME.get(outcome.id)

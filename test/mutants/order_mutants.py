@@ -34,7 +34,7 @@ def _change(core: CoreKind, what: str, queues: list[list[int]]) -> Change:
 
 
 def swap_tasks(program: ProgramOp) -> Iterator[Change]:
-    """Two tasks of a core change places: neighbours, or two apart."""
+    """Two tasks of a core are swapped: neighbours, or two apart."""
     for core, order in orders_of(program).items():
         for number, queue in enumerate(_queues(order)):
             for step in (1, 2, 5):
@@ -47,7 +47,7 @@ def swap_tasks(program: ProgramOp) -> Iterator[Change]:
 
 
 def move_task(program: ProgramOp) -> Iterator[Change]:
-    """A task goes to the next core: to the same place in its queue, to its front or to its end."""
+    """A task moves to the next core: to the same slot of its queue, its front or its end."""
     for core, order in orders_of(program).items():
         for number, queue in enumerate(_queues(order)):
             for at, slot in enumerate(queue):
@@ -61,7 +61,7 @@ def move_task(program: ProgramOp) -> Iterator[Change]:
 
 
 def repeat_task(program: ProgramOp) -> Iterator[Change]:
-    """A task is in its queue twice, in the place of its neighbour."""
+    """A task is twice in its queue, in place of its neighbour."""
     for core, order in orders_of(program).items():
         for number, queue in enumerate(_queues(order)):
             for at in range(len(queue) - 1):

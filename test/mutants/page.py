@@ -1,4 +1,4 @@
-"""docs/mutants.md, made from the record."""
+"""Generates docs/mutants.md from the record."""
 
 from __future__ import annotations
 
@@ -17,46 +17,46 @@ from mutants.starts import DIRECTIONS, POLICIES, RANKS
 PAGE = Path(__file__).parents[2] / "docs" / "mutants.md"
 
 WITHOUT_RESULTS = (Watcher.OPS, Watcher.QUEUES, Watcher.LOWERING, Watcher.DETECTOR)
-"""Who notices without comparing results."""
+"""Checks that detect a mutant without comparing results."""
 
 INTRODUCTION = """\
-# Mutants: who notices a broken program
+# Mutation tests: which check detects a broken program
 
-A watcher that never barks may be asleep. So compiled programs are broken in systematic ways, one \
-change at a time, and it is recorded who notices first: the verifiers of the ops, `verify-queues` \
-([checking.md](checking.md)), the lowering to code, a detector of the CPU model \
-([cpu-model.md](cpu-model.md)), the comparison of results with those of the right program, or \
-nobody. `make mutants` writes this page; CI repeats a sample and compares.
+A check that never fails may be broken itself. Compiled programs are therefore mutated in \
+systematic ways, one change at a time, and the first check that detects the mutant is recorded: \
+the verifiers of the ops, `verify-queues` ([checking.md](checking.md)), the lowering to code, a \
+detector of the CPU model ([cpu-model.md](cpu-model.md)), or the comparison of results with those \
+of the original program. `make mutants` writes this page; CI repeats a sample and compares.
 
-The right programs are layers with two experts a rank on a chip with two matrix and four vector \
-cores: {directions} on {ranks} ranks, {policies}. Each program gives a mutant of each kind of \
-change of the IR, chosen by a fixed seed; the `depth-first` programs give two of each kind of \
-change of the table, the programs of 2 ranks two of the source; each header gives two, and runs in \
-up to six programs. A mutant that nothing refuses runs in {seeds} orders of the cores ({many} from \
-4 ranks on), half of them with weak memory, three launches each, until something is wrong. What \
-`verify-queues` refuses is run all the same where that needs no build: the detectors must not rely \
-on it.
+The original programs are layers with two experts per rank on a chip with two matrix and four \
+vector cores: {directions} on {ranks} ranks, {policies}. Each program has one mutant of each kind \
+of change of the IR, chosen by a fixed seed. The `depth-first` programs have two of each kind of \
+change of the task table, the programs of 2 ranks two of the source. Each header has two, which \
+run in up to six programs. A mutant that no check refuses runs under {seeds} interleavings of the \
+cores ({many} from 4 ranks on), half of them with weak memory, three launches each, until a fault \
+shows. Mutants that `verify-queues` refuses run as well if that needs no build, since the \
+detectors must not rely on it.
 
 ```
 make mutants                                                # all of it
-cd test && python -m mutants forward/4/depth-first:drop-wait:3    # one, with what is said
+cd test && python -m mutants forward/4/depth-first:drop-wait:3    # one, with all messages
 ```
 """
 
 ORACLE = """\
 ## verify-queues against an oracle
 
-For each mutant of the IR a second judge says what can go wrong. It knows no families and no \
-classes: it lists the tasks of all ranks in three launches, compares the regions of each two, and \
-finds which tasks can never begin as long as one other does not end; exactly those are ordered \
-after it (`test/mutants/task_graph.py`, `needed_order.py`). Nothing harmful may be accepted. What \
-is refused although it is harmless, the counts of an event that nobody needs, say, is a mistake \
-that happens to change nothing.
+For each mutant of the IR an independent oracle decides whether the program can fail. It uses no \
+families and no classes: it lists the tasks of all ranks in three launches, compares the accesses \
+of each pair, and finds the tasks that can never begin before another one has ended; exactly those \
+are ordered after it (`test/mutants/task_graph.py`, `needed_order.py`). `verify-queues` must \
+accept no harmful mutant. It also refuses some harmless ones, such as wrong counts of an event \
+that no task needs.
 """
 
 
 def _wrapped(text: str) -> str:
-    """Paragraphs of at most 100 columns; code keeps its lines."""
+    """Wraps paragraphs at 100 columns; code blocks and headings stay."""
     parts = text.split("\n\n")
     return "\n\n".join(part if part.startswith(("```", "#")) else _lines(part) for part in parts)
 
@@ -169,7 +169,7 @@ def _survivors(records: Sequence[Record]) -> str:
 
 
 def page_text(records: Sequence[Record]) -> str:
-    """The text of the page."""
+    """Returns the text of the page."""
     introduction = INTRODUCTION.format(
         directions=" and ".join(DIRECTIONS),
         ranks=", ".join(map(str, RANKS)),
@@ -180,21 +180,21 @@ def page_text(records: Sequence[Record]) -> str:
     return "\n".join(
         [
             _wrapped(introduction),
-            "## Who notices\n",
+            "## Detection by check\n",
             _summary(records),
             _lines(
-                "The last column is the share that is noticed without results; it leaves out what "
-                "nobody needs to notice, see [below](#survivors).\n"
+                "The last column is the share that is detected without comparing results, of all "
+                "mutants but the harmless ones [below](#survivors).\n"
             ),
             _wrapped(ORACLE),
             _oracle(records),
-            "## What the detectors say\n",
-            "Of every mutant that runs, also of those that `verify-queues` refuses before.\n",
+            "## Faults reported by the detectors\n",
+            "Counts every mutant that runs, including those that `verify-queues` refuses.\n",
             _faults(records),
             "## Kinds\n",
             _kinds(records),
             "## Survivors\n",
-            "Mutants that nobody notices, and why they are no mistakes.\n",
+            "Mutants that no check detects, and why they are harmless.\n",
             _survivors(records),
         ]
     )

@@ -104,7 +104,7 @@ def _shifts(s: Selector, program: ProgramOp, region: Access, dim: int) -> Iterat
 
 
 def shift_region(program: ProgramOp) -> Iterator[Change]:
-    """A region is the next part: the next expert, group, chunk, block or row."""
+    """An access is of the next part: the next expert, group, chunk, block or row."""
     yield from _with_selector(program, _shifts)
 
 
@@ -130,7 +130,7 @@ def _grown(s: Selector, program: ProgramOp, region: Access, dim: int) -> Iterato
 
 
 def grow_region(program: ProgramOp) -> Iterator[Change]:
-    """A region is all groups, all chunks, all columns or all tokens."""
+    """An access is of all groups, all chunks, all columns or all tokens."""
     yield from _with_selector(program, _grown)
 
 
@@ -153,12 +153,12 @@ def _shrunk(s: Selector, program: ProgramOp, region: Access, dim: int) -> Iterat
 
 
 def shrink_region(program: ProgramOp) -> Iterator[Change]:
-    """A region is a part of what it was: half of the columns, of the rows, fewer tokens."""
+    """An access is of a part: half of the columns or rows, or fewer tokens."""
     yield from _with_selector(program, _shrunk)
 
 
 def change_put(program: ProgramOp) -> Iterator[Change]:
-    """A put goes to the next rank, its signal to the old one."""
+    """A put writes to the next rank, but its signal still goes to the previous target."""
     ranks = program.ranks.value.data
     for name, writes, at, region in _regions(program):
         if region.peer is not None and ranks > 1:
@@ -167,7 +167,7 @@ def change_put(program: ProgramOp) -> Iterator[Change]:
 
 
 def alias_buffers(program: ProgramOp) -> Iterator[Change]:
-    """A buffer begins where another does, or in its middle."""
+    """A buffer starts at the offset of another one, or in its middle."""
     for name, buffer in buffers_of(program).items():
         for other, target in buffers_of(program).items():
             if name == other or buffer.space != target.space or target.offset is None:
@@ -185,7 +185,7 @@ def alias_buffers(program: ProgramOp) -> Iterator[Change]:
 
 
 def one_copy(program: ProgramOp) -> Iterator[Change]:
-    """A buffer with two copies has one."""
+    """A buffer of two copies has one."""
     for name, buffer in buffers_of(program).items():
         if buffer.copies.value.data == 2:
 

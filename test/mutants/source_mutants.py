@@ -21,16 +21,16 @@ MEANINGS = {
     "drop-barrier": "A `PipeBarrier` is missing.",
     "drop-sync": "The `DataSyncBarrier` before a signal is missing.",
     "drop-cache": "A `DataCacheCleanAndInvalid` is missing.",
-    "drop-init": "The word that signals add, or the atomic mode, is not set or not left.",
+    "drop-init": "The word that signals add, or the atomic mode, is not set or not reset.",
     "wrong-flag": "A flag of the other slot is set or waited for.",
-    "one-slot": "Of two buffers, the first is always used.",
-    "launch": "Counters are compared with those of another launch, or grow by two.",
-    "credit": "Of puts without rows, some are counted twice or not at all, or signal all the same.",
-    "wrong-rows": "Rows are one too many, one too few, or those of another part.",
+    "one-slot": "The first of two buffers is always used.",
+    "launch": "Counters are compared with the threshold of another launch, or grow by two.",
+    "credit": "Some puts without rows are counted twice, not at all, or signal as well.",
+    "wrong-rows": "A task has one row too many or too few, or the rows of another part.",
     "overlap": "Two local buffers share addresses.",
     "early-signal": "A task signals before its work.",
 }
-"""What is wrong, by kind."""
+"""Meaning of each kind."""
 
 
 @dataclass(frozen=True)

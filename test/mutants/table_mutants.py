@@ -104,7 +104,7 @@ def _slots(code: Code, core: CoreKind) -> tuple[int, int, int]:
 
 
 def slot_word(code: Code) -> Iterator[TableChange]:
-    """A slot is another task's, or one that does not exist."""
+    """A slot holds another task, or one that does not exist."""
     for core in code.program.orders:
         _, slots, count = _slots(code, core)
         for i in range(count):
@@ -130,7 +130,7 @@ def _is_offset(names: list[str], i: int) -> bool:
 
 
 def size_word(code: Code) -> Iterator[TableChange]:
-    """A size, a first line or a constant is one more, one less, or 16 more."""
+    """A size, a first counter line or a constant is one more, one less, or 16 more."""
     first, names = _section(code, "sizes"), size_names(code)
     for i, name in enumerate(names):
         if name.endswith("High") or _is_offset(names, i):
@@ -153,7 +153,7 @@ def _moved(code: Code, size: str, step: int) -> Change | None:
 
 
 def offset_word(code: Code) -> Iterator[TableChange]:
-    """A buffer begins 64 or 512 bytes later, or far outside."""
+    """A buffer starts 64 or 512 bytes later, or far outside the memory."""
     first, names = _section(code, "sizes"), size_names(code)
     for i, name in enumerate(names):
         if _is_offset(names, i):
@@ -163,7 +163,7 @@ def offset_word(code: Code) -> Iterator[TableChange]:
 
 
 def header_word(code: Code) -> Iterator[TableChange]:
-    """More or fewer blocks or ranks or events, sections and counters elsewhere."""
+    """Other numbers of blocks, ranks or events, or other offsets of sections and counters."""
     for name in ("magic", "version", "ranks", "blocks", "events"):
         yield _add(f"{name} plus 1", HEADER.index(name), 1)
         yield _add(f"{name} minus 1", HEADER.index(name), -1)

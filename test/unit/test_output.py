@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hpmoe_ir.diagnostics import InputError
-from hpmoe_ir.output import check_places, write_file, write_files
+from hpmoe_ir.output import check_writable, write_file, write_files
 
 
 @contextmanager
@@ -76,7 +76,7 @@ def test_a_place_without_a_file_is_refused_before_and_when_writing(
 ):
     path = no_place(tmp_path, name)
     before = sorted(p.name for p in tmp_path.iterdir())
-    for refuse in (lambda: check_places([path]), lambda: write_file(path, b"new")):
+    for refuse in (lambda: check_writable([path]), lambda: write_file(path, b"new")):
         with pytest.raises(InputError) as error:
             refuse()
         assert str(error.value) == f"{path}: error: can't write the file: {why}"
@@ -87,7 +87,7 @@ def test_places_that_can_be_written(tmp_path: Path):
     (tmp_path / "old").write_text("old")
     (tmp_path / "link").symlink_to("not-yet")
     names = ("new", "old", "link")
-    check_places([Path("/dev/null"), *(tmp_path / name for name in names)])
+    check_writable([Path("/dev/null"), *(tmp_path / name for name in names)])
     assert sorted(p.name for p in tmp_path.iterdir()) == ["link", "old"]
     for name in names:
         write_file(tmp_path / name, b"new")

@@ -72,8 +72,8 @@ def test_what_is_written_compiles(tmp_path: Path, capsys: pytest.CaptureFixture[
         (["--seconds", "nan"], "--seconds: expected a positive number, found nan"),
         (
             ["--schedule-for", "imbalance:9"],
-            "--schedule-for: imbalance: expected at most 2 times the mean, when every token picks "
-            "2 experts of one rank, found 9",
+            "--schedule-for: imbalance: expected at most 2 times the mean, when every token "
+            "chooses 2 experts of one rank, found 9",
         ),
         (["--trials", "0"], "--trials: expected at least 1, found 0"),
         (

@@ -274,7 +274,7 @@ def test_one_rank_stands_for_all_where_all_do_the_same(experts: int):
 
 def test_a_routing_that_ranks_see_differently_is_not_mirrored(skewed: Built):
     kernel = skewed.kernel
-    with pytest.raises(ExecutionError, match="a routing that is the same seen from each rank"):
+    with pytest.raises(ExecutionError, match="a routing in which all ranks send alike"):
         simulate_mirrored(kernel.program, skewed.executable, kernel.table, skewed.integers)
 
 
@@ -283,7 +283,7 @@ def test_destinations_that_do_not_rotate_are_not_mirrored():
     ids = np.tile(np.arange(2, dtype=np.int32), (64, 1))
     local = CONFIG.local_experts
     ranks = [RankIntegers({"ids": (ids + local * r) % CONFIG.experts}, 64) for r in range(4)]
-    with pytest.raises(ExecutionError, match="destinations that are counted from the rank"):
+    with pytest.raises(ExecutionError, match="destinations that are counted from the sending rank"):
         simulate_mirrored(layer.kernel.program, layer.executable, layer.kernel.table, ranks)
 
 

@@ -109,7 +109,7 @@ def test_hugging_face(tmp_path: Path, content: Any, expected: tuple[int, ...], d
     assert layer.source == "config.json"
 
 
-def test_what_stays_outside_is_noted(tmp_path: Path):
+def test_facts_outside_the_experts_become_notes(tmp_path: Path):
     layer = config_layer(write(tmp_path, DEEPSEEK))
     assert layer.name == "deepseek_v3"
     assert layer.notes == (
@@ -134,7 +134,7 @@ def test_mindformers_with_other_spellings(tmp_path: Path):
     assert sizes(layer) == (1792, 1024, 8, 4, 2, 300)
 
 
-def test_sizes_given_come_first(tmp_path: Path):
+def test_arguments_override_sizes(tmp_path: Path):
     path = write(tmp_path, MINDFORMERS, "pretrain.yaml")
     layer = config_layer(path, ranks=4, tokens=7, top_k=2, capacity=9, dtype="f16")
     assert sizes(layer) == (7168, 2048, 256, 2, 4, 7)
@@ -198,10 +198,10 @@ def test_fields_that_do_not_fit_are_refused(tmp_path: Path, changes: dict[str, A
     "name, content, place, message",
     [
         ("c.json", '{\n "a": }', ":2:7", "not JSON: Expecting value"),
-        ("c.json", "[1]", "", "the file: expected names with values, found [1]"),
+        ("c.json", "[1]", "", "the file: expected a mapping, found [1]"),
         ("c.yaml", "a: [1\nb: 2", ":2:2", "not YAML: expected ',' or ']', but got ':'"),
         ("c.yaml", "a: 1", "", "expected a field 'model', found a"),
-        ("c.yaml", "model: 3", "", "model: expected names with values, found 3"),
+        ("c.yaml", "model: 3", "", "model: expected a mapping, found 3"),
         ("c.toml", "", "", "expected a .json, .yaml or .yml file"),
     ],
 )
@@ -222,9 +222,9 @@ def test_missing_files_are_refused(tmp_path: Path):
     )
 
 
-def test_files_that_are_no_text_are_refused(tmp_path: Path):
+def test_binary_files_are_refused(tmp_path: Path):
     path = tmp_path / "c.json"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError) as e:
         config_layer(path)
-    assert str(e.value) == f"{path}: error: expected text, found bytes that are no UTF-8"
+    assert str(e.value) == f"{path}: error: expected text, found bytes that are not UTF-8"

@@ -133,7 +133,7 @@ def test_constants_of_every_kind():
     assert values[6].tolist() == [1.0, -2.0]
 
 
-def test_what_holds_the_graph_together_is_folded():
+def test_bookkeeping_nodes_are_folded():
     def first(a: Any, t: Any) -> None:
         a.type, a.i = t.INT64, 1
 
@@ -155,7 +155,7 @@ def test_what_holds_the_graph_together_is_folded():
     assert graph.ops[0].label == "Neg 'n:5'"
 
 
-def test_files_that_are_none_are_refused(tmp_path: Path):
+def test_other_files_are_refused(tmp_path: Path):
     path = tmp_path / "a.mindir"
     with pytest.raises(InputError) as e:
         read_mindir(path)
@@ -163,12 +163,12 @@ def test_files_that_are_none_are_refused(tmp_path: Path):
     path.write_bytes(b"\xff\xff\xff not protobuf")
     with pytest.raises(InputError) as e:
         read_mindir(path)
-    assert str(e.value) == f"{path}: error: expected a MINDIR file, found bytes that are none"
+    assert str(e.value) == f"{path}: error: expected a MINDIR file, found other bytes"
     path.write_bytes(b"")
     with pytest.raises(InputError) as e:
         read_mindir(path)
     assert str(e.value) == (
-        f"{path}: error: expected a MINDIR file with a graph, found no node in it"
+        f"{path}: error: expected a MINDIR file with a graph, found one without nodes"
     )
 
 
@@ -192,7 +192,7 @@ def test_a_node_without_the_name_of_its_operation_is_refused(kind: str):
     )
 
 
-def test_items_of_what_is_no_tuple_are_refused():
+def test_items_of_a_value_that_is_not_a_tuple_are_refused():
     def first(a: Any, t: Any) -> None:
         a.type, a.s = t.STRING, b"one"
 
@@ -200,7 +200,7 @@ def test_items_of_what_is_no_tuple_are_refused():
     with pytest.raises(InputError) as e:
         parse_mindir(data, "f.mindir")
     assert str(e.value) == (
-        "f.mindir: error: expected an item of a tuple with its number, found 'x' and 'one'"
+        "f.mindir: error: expected a tuple and an index in it, found 'x' and 'one'"
     )
 
 
@@ -212,7 +212,10 @@ def test_constants_of_unknown_type_are_refused():
     data = model(constant("c", complex_number), node("Neg", "g:n:1", "c"))
     with pytest.raises(InputError) as e:
         parse_mindir(data, "f.mindir")
-    assert str(e.value) == "f.mindir: error: constant of element type 'complex64' not known"
+    assert (
+        str(e.value)
+        == "f.mindir: error: constant: expected a known element type, found 'complex64'"
+    )
 
 
 def _model() -> Any:
@@ -221,15 +224,15 @@ def _model() -> Any:
     return model
 
 
-def test_a_name_that_is_given_twice_is_refused():
+def test_a_name_with_two_definitions_is_refused():
     model = _model()
     name = read_mindir(MOE_LAYER).ops[-1].name
     model.graph.node.append(next(n for n in model.graph.node if n.output[0].endswith(name)))
-    with pytest.raises(InputError, match=r"^g: error: \w+ at .*: expected a name of its own, "):
+    with pytest.raises(InputError, match=r"^g: error: \w+ at .*: expected a unique name, "):
         parse_mindir(model.SerializeToString(), "g")
 
 
-def test_a_node_that_takes_what_comes_later_is_refused():
+def test_an_operand_that_is_defined_later_is_refused():
     model = _model()
     node = model.graph.node[5]
     del model.graph.node[5]
@@ -238,7 +241,7 @@ def test_a_node_that_takes_what_comes_later_is_refused():
         parse_mindir(model.SerializeToString(), "g")
 
 
-def test_an_element_type_that_is_none_is_refused():
+def test_an_unknown_element_type_is_refused():
     model = _model()
     model.graph.parameter[0].data_type = 12345
     with pytest.raises(InputError, match=r"expected a known element type, found number 12345"):

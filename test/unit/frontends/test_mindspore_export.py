@@ -56,7 +56,7 @@ def test_the_examples_are_imported(cell: str, ranks: int | None, experts: int):
         source=f"mindspore_moe.py:{cell}, MindSpore 2.10.0",
     )
     layer.config.check_lowerable()
-    assert [op.kind for op in layer.left][-3:] == ["TopK", "SumExt", "Div"]
+    assert [op.kind for op in layer.outside][-3:] == ["TopK", "SumExt", "Div"]
 
 
 def test_the_example_computes_the_layer_that_is_imported(tmp_path: Path):
@@ -85,7 +85,7 @@ def test_the_example_computes_the_layer_that_is_imported(tmp_path: Path):
     assert compare([arrays["out"]], numpy_layer(values), bounds).passed
 
 
-def test_files_are_taken_as_they_are():
+def test_mindir_files_are_read_directly():
     layer = mindspore_layer(str(MOE_LAYER), ranks=2)
     assert (layer.config.ranks, layer.config.experts) == (2, 4)
 
@@ -180,7 +180,7 @@ def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_public_export_gives_the_same_graph(tmp_path: Path):
-    """What is left when the function that exports without weights is no longer there."""
+    """The fallback for a MindSpore without the internal export function."""
     program = (
         "import importlib.util, sys; from pathlib import Path\n"
         "spec = importlib.util.spec_from_file_location('exporter', sys.argv[1])\n"

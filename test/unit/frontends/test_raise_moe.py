@@ -1,4 +1,4 @@
-"""Finding the expert part of graphs, those of MindFormers and our own, and refusing others."""
+"""Matching the expert part of graphs of MindFormers and of our own cells; refusing others."""
 
 import dataclasses
 import importlib.util
@@ -57,7 +57,7 @@ def sizes(layer: LayerConfig) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize(
-    "name, ranks, taken, left",
+    "name, ranks, inside, outside",
     [
         ("ep1", 1, 30, 10),
         ("ep1-unfused", 1, 39, 10),
@@ -65,29 +65,29 @@ def sizes(layer: LayerConfig) -> tuple[int, ...]:
         ("ep2-unfused", 2, 56, 10),
     ],
 )
-def test_mindformers(name: str, ranks: int, taken: int, left: int):
+def test_mindformers(name: str, ranks: int, inside: int, outside: int):
     layer = mindir_layer(DATA / f"mindformers-moelayer-{name}.mindir")
     assert sizes(layer.config) == (16, 8, 4, 2, ranks, 8)
     assert layer.config.dtype == "bf16"
-    assert (len(layer.taken), len(layer.left)) == (taken, left)
-    router = [op.kind for op in layer.left if "TopKRouter" in op.scope]
+    assert (len(layer.inside), len(layer.outside)) == (inside, outside)
+    router = [op.kind for op in layer.outside if "TopKRouter" in op.scope]
     assert router == ["Cast", "Dense", "Softmax", "TopkExt", "ReduceSum", "AddExt", "Div"]
     layer_module(layer.config).verify()
 
 
-def test_the_report_says_what_was_taken_and_left():
+def test_the_report_lists_the_nodes_inside_and_outside():
     path = DATA / "mindformers-moelayer-ep1.mindir"
     scope = "Default/n-MoELayer/router-TopKRouter"
     assert mindir_layer(path).report().splitlines() == [
         f"{path}: MindSpore 2.10.0, 40 nodes",
-        f"took 30, from Cast at {scope}/Cast-op1 to ReduceSum at Default/ReduceSum-op0",
+        f"imported 30, from Cast at {scope}/Cast-op1 to ReduceSum at Default/ReduceSum-op0",
         "  x    8x16xbf16, Reshape at Default/Reshape-op0",
         f"  ids  1x8x2xi64, TopkExt at {scope}/TopkExt-op0, result 1",
         f"  gate 1x8x2xf32, Div at {scope}/Div-op0",
         "  w13  64x16xf32, parameter 'n.experts.weight1' as 4 experts",
         "  w2   32x16xf32, parameter 'n.experts.weight2' as 4 experts",
         "  out  1x8x16xbf16, ReduceSum at Default/ReduceSum-op0",
-        "left 10 outside",
+        "outside the layer: 10",
         "  Default/n-MoELayer: Transpose x2",
         "  Default: Reshape",
         f"  {scope}: Cast, Dense, Softmax, TopkExt, ReduceSum, AddExt, Div",
@@ -117,9 +117,9 @@ def test_other_spellings(cells: Path, cell: str):
 
 def test_weights_of_gate_and_up_apart_and_transposed(cells: Path):
     layer = mindir_layer(cells / "DenseLoop.mindir")
-    assert layer.placed.halves == ("w1", "w3")
-    assert all(layer.placed.weights[name].transposed for name in ("w1", "w3"))
-    assert not layer.placed.weights["w2"].transposed
+    assert layer.match.halves == ("w1", "w3")
+    assert all(layer.match.weights[name].transposed for name in ("w1", "w3"))
+    assert not layer.match.weights["w2"].transposed
     assert (
         "  w13  8x32x64xbf16, parameter 'w1' as 8 experts, transposed and "
         "8x32x64xbf16, parameter 'w3' as 8 experts, transposed"
@@ -128,20 +128,20 @@ def test_weights_of_gate_and_up_apart_and_transposed(cells: Path):
 
 def test_inputs_instead_of_a_router(cells: Path):
     layer = mindir_layer(cells / "FusedPermute.mindir")
-    assert not layer.left
+    assert not layer.outside
     assert layer.config.notes == ("gate weights are bf16 in the graph, f32 in the layer",)
 
 
-def test_what_is_around_the_layer_stays_outside(cells: Path):
+def test_nodes_around_the_layer_are_outside(cells: Path):
     layer = mindir_layer(cells / "Surrounded.mindir")
-    assert layer.placed.part.gate.name.startswith("CNode")
-    left = [op.kind for op in layer.left]
-    assert left.count("TopK") == 2
-    assert left[-3:] == ["Add", "MatMulExt", "Add"]
+    assert layer.match.part.gate.name.startswith("CNode")
+    outside = [op.kind for op in layer.outside]
+    assert outside.count("TopK") == 2
+    assert outside[-3:] == ["Add", "MatMulExt", "Add"]
 
 
 SUM = (
-    "can't place SumExt at Default/SumExt-op2: expected the sum of each token's experts, weighted "
+    "can't import SumExt at Default/SumExt-op2: expected the sum of each token's experts, weighted "
     "with the gate weights, found "
 )
 
@@ -151,7 +151,7 @@ SUM = (
     [
         (
             "WrongActivation",
-            "can't place ReLU at Default/ReLU-op0: no part of an expert layer is known to use it",
+            "can't import ReLU at Default/ReLU-op0: unsupported operation in an expert layer",
         ),
         (
             "ExchangedHalves",
@@ -159,20 +159,20 @@ SUM = (
         ),
         (
             "Biased",
-            "can't place Add at Default/Add-op0: it takes 'bias', which is neither tokens, ids, "
+            "can't import Add at Default/Add-op0: it takes 'bias', which is neither tokens, ids, "
             "gate weights nor expert weights",
         ),
         ("Unsorted", SUM + "something else"),
         (
             "Unweighted",
             "expected the experts' results to be multiplied with weights like 24x2xi32, one for "
-            "each id, found none; the first node that has no place is Gather at "
+            "each id, found none; the first unsupported node is Gather at "
             "Default/Gather-op1",
         ),
         ("HalfWeighted", SUM + "something else"),
         (
             "MixedRows",
-            "can't place Transpose at Default/Transpose-op0: it moves the last axis of the rows",
+            "can't import Transpose at Default/Transpose-op0: it moves the last axis of the rows",
         ),
         (
             "OneMatmul",
@@ -187,11 +187,11 @@ SUM = (
         (
             "NoExperts",
             "no expert part: expected matmuls with weights [experts, in, out], found none; the "
-            "first node that has no place is MatMulExt at Default/MatMulExt-op0",
+            "first unsupported node is MatMulExt at Default/MatMulExt-op0",
         ),
         (
             "MixedTypes",
-            "can't place GroupedMatmul at Default/GroupedMatmul-op1: expected one element type in "
+            "can't import GroupedMatmul at Default/GroupedMatmul-op1: expected one element type in "
             "all expert matmuls, found bf16 and f32",
         ),
     ],
@@ -231,7 +231,7 @@ def exchange_alike(op: GraphOp) -> GraphOp:
 
 EXPERTS = "Default/n-MoELayer/experts-FFNGroupedGEMM"
 WHOLE = (
-    "can't place Transpose at Default/n-MoELayer/Transpose-op1: expected the sum of each token's "
+    "can't import Transpose at Default/n-MoELayer/Transpose-op1: expected the sum of each token's "
     "experts, weighted with the gate weights, found "
 )
 
@@ -243,46 +243,46 @@ WHOLE = (
             "ep1",
             "GroupedMatmul-op0",
             operand(9, 2),
-            f"can't place GroupedMatmul at {EXPERTS}/GroupedMatmul-op0: "
+            f"can't import GroupedMatmul at {EXPERTS}/GroupedMatmul-op0: "
             "expected groups of rows, found group type 2",
         ),
         (
             "ep1",
             "GroupedMatmul-op0",
             operand(2, 1),
-            f"can't place GroupedMatmul at {EXPERTS}/GroupedMatmul-op0: "
+            f"can't import GroupedMatmul at {EXPERTS}/GroupedMatmul-op0: "
             "operand 2: expected no bias and no scale",
         ),
         (
             "ep1",
             "GroupedMatmul-op1",
             operand(10, True),
-            f"can't place GroupedMatmul at {EXPERTS}/GroupedMatmul-op1: it transposes the rows",
+            f"can't import GroupedMatmul at {EXPERTS}/GroupedMatmul-op1: it transposes the rows",
         ),
         (
             "ep1",
             "GroupedMatmul-op1",
             operand(11, True),
-            f"can't place GroupedMatmul at {EXPERTS}/GroupedMatmul-op1: "
+            f"can't import GroupedMatmul at {EXPERTS}/GroupedMatmul-op1: "
             "it multiplies rows of 8 with weights of [4, 16, 8]",
         ),
         (
             "ep1",
             "CumsumExt-op0",
             kind("Neg"),
-            f"can't place GroupedMatmul at {EXPERTS}/GroupedMatmul-op0: "
-            "the groups of rows are no groups",
+            f"can't import GroupedMatmul at {EXPERTS}/GroupedMatmul-op0: "
+            "the groups' ends do not increase or do not match the experts",
         ),
         (
             "ep1",
             "MoeTokenPermute-op0",
             operand(2, 5),
-            "can't place MoeTokenPermute at Default/MoeTokenPermute-op0: it drops or pads rows",
+            "can't import MoeTokenPermute at Default/MoeTokenPermute-op0: it drops or pads rows",
         ),
         # Counts where the ends of the groups should be: the matmul takes other rows.
-        ("ep1", "CumsumExt-op0", kind("Cast"), "can't place "),
+        ("ep1", "CumsumExt-op0", kind("Cast"), "can't import "),
         # Experts' rows of a token mixed up: top-k is the fastest axis, not the slowest.
-        ("ep1", "Reshape-op4", operand(1, (1, 2, 8, -1)), "can't place "),
+        ("ep1", "Reshape-op4", operand(1, (1, 2, 8, -1)), "can't import "),
         # Sums over tokens instead of over the experts of a token.
         ("ep1", "Default/ReduceSum-op0", operand(1, (1,)), WHOLE + "something else"),
         ("ep1-unfused", "FmodScalar-op0", kind("FloorDivScalar"), WHOLE + "something else"),
@@ -291,7 +291,7 @@ WHOLE = (
             "ep2",
             "AlltoAllV-op0",
             exchange_alike,
-            "can't place AlltoAllV at Default/AlltoAllV-op0: it expects other sizes than are sent",
+            "can't import AlltoAllV at Default/AlltoAllV-op0: it expects other sizes than are sent",
         ),
     ],
 )

@@ -12,10 +12,10 @@ SMALL = LayerConfig("small", hidden=64, width=32, experts=4, top_k=2, ranks=2, t
 def test_sizes_that_follow():
     assert SMALL.local_experts == 2
     assert SMALL.sent_rows == 128
-    assert SMALL.receive_rows == SMALL.most_rows == 256
+    assert SMALL.receive_rows == SMALL.max_received_rows == 256
     assert SMALL.with_sizes(capacity=100).receive_rows == 100
     # A token can't send two rows to a rank that has one expert.
-    assert SMALL.with_sizes(ranks=4).most_rows == 256
+    assert SMALL.with_sizes(ranks=4).max_received_rows == 256
 
 
 def test_summary_says_everything():
@@ -35,7 +35,7 @@ def test_summary_says_everything():
         ({"capacity": -1}, "capacity: expected a positive integer, found -1"),
         (
             {"capacity": 257},
-            "capacity: expected at most the 256 rows that can arrive at a rank, found 257",
+            "capacity: expected at most the 256 rows that a rank can receive, found 257",
         ),
         (
             {"dtype": "int8"},
@@ -43,7 +43,7 @@ def test_summary_says_everything():
         ),
         (
             {"tokens": 2**30},
-            "tokens: expected at most 2147483647 rows to arrive at a rank, found 4294967296",
+            "tokens: expected at most 2147483647 rows received by a rank, found 4294967296",
         ),
     ],
 )
@@ -60,7 +60,7 @@ def test_impossible_sizes_are_refused(sizes: dict[str, Any], message: str):
         ({"width": 8}, "width: expected a multiple of 16, found 8"),
         (
             {"dtype": "f32"},
-            "dtype: expected bf16 or f16 (what the matrix cores multiply), found 'f32'",
+            "dtype: expected bf16 or f16 (the types of the matrix cores), found 'f32'",
         ),
     ],
 )

@@ -94,7 +94,7 @@ def test_imbalance_has_a_largest_that_is_possible():
         with pytest.raises(RoutingError) as refused:
             generate_routing(parse_routing(f"imbalance:{most + 0.5}"), layer, COUNTS, 0)
         assert str(refused.value) == (
-            f"imbalance: expected at most {most} times the mean, when every token picks "
+            f"imbalance: expected at most {most} times the mean, when every token chooses "
             f"{min(top_k, 2)} experts of one rank, found {most + 0.5}"
         )
 
@@ -223,7 +223,7 @@ def test_token_counts_of_a_file_must_fit(tmp_path: Path):
     np.savez(path, **_with())
     with pytest.raises(RoutingError) as e:
         generate_routing(parse_routing(str(path)), LAYER, [2, 2, 2, 3], seed=0)
-    assert str(e.value) == f"{path}: expected [2, 2, 2, 3] tokens a rank, found [2, 2, 2, 2]"
+    assert str(e.value) == f"{path}: expected [2, 2, 2, 3] tokens per rank, found [2, 2, 2, 2]"
 
 
 def test_more_rows_than_the_capacity_are_refused():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from xdsl.utils.exceptions import DiagnosticException
 
+from hpmoe_ir.dialects.access import RowSegment
+from hpmoe_ir.dialects.tile import MemorySpace
 from hpmoe_ir.driver.compiler import compile_module, compile_program
 from hpmoe_ir.driver.source import make_context, parse_module
 from hpmoe_ir.frontends.build_layer import layer_module
@@ -20,13 +22,10 @@ from hpmoe_ir.lowering.plan.sizes import Size, SizeTable
 from hpmoe_ir.lowering.plan.tiles import (
     ArgumentAddress,
     BlockExtent,
-    GroupedRange,
     MatrixShape,
     PlannedAddress,
-    PlannedSpace,
-    PutRange,
+    RowRange,
     RowsExtent,
-    SentRange,
     WholeExtent,
 )
 from hpmoe_ir.lowering.program import LoweringError, lowered_program
@@ -91,14 +90,15 @@ def test_a_put_names_its_peer_and_its_rows():
     (written,) = put.writes
     (rows,) = written.rows
     assert rows.name == "rows0"
-    assert rows.rows == PutRange(PeerRank(), Size("PutLocal", 2), Coordinate("e"), None)
+    operands = Size("PutLocal", 2), PeerRank(), Coordinate("e")
+    assert rows.rows == RowRange(RowSegment.DEST, operands, None)
     address = written.tile.address
     assert isinstance(address, PlannedAddress)
-    assert address.space is PlannedSpace.WINDOW
+    assert address.space is MemorySpace.WINDOW
     assert address.peer == PeerRank()
     assert address.copy == Size("RecvCopy", 20 * 48)
     (read,) = put.stages[0].reads
-    assert isinstance(read.rows[0].rows, SentRange)
+    assert read.rows[0].rows.segment is RowSegment.SENT
     assert read.tile.address == ArgumentAddress("x")
 
 
@@ -106,9 +106,8 @@ def test_tiles_of_a_product():
     matmul = family(planned(), "matmul")
     recv, w = matmul.stages[0].reads
     assert recv.rows == (), "the rows are those that the written tile has defined"
-    assert matmul.writes[0].rows[0].rows == GroupedRange(
-        Coordinate("e"), matmul_group(matmul), Size("MatmulGroups", 1), None
-    )
+    operands = matmul_group(matmul), Size("MatmulGroups", 1), Coordinate("e")
+    assert matmul.writes[0].rows[0].rows == RowRange(RowSegment.GROUPED, operands, None)
     assert recv.tile.shape == MatrixShape(
         Size("RecvPitch", 48), RowsExtent("rows0"), WholeExtent(Size("RecvCols", 48))
     )
@@ -127,8 +126,8 @@ def test_tiles_of_a_product():
 
 def matmul_group(matmul: FamilyPlan) -> IntExpr:
     rows = matmul.writes[0].rows[0].rows
-    assert isinstance(rows, GroupedRange)
-    return rows.group
+    assert rows.segment is RowSegment.GROUPED
+    return rows.operands[0]
 
 
 def test_a_task_without_rows_still_signals():

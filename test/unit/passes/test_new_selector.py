@@ -27,7 +27,13 @@ from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.interpreter.tasks import ProgramRun
 from hpmoe_ir.interpreter.values import Array
 from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.lowering.ascendc.source import device_source
+from hpmoe_ir.lowering.plan.program import plan_program
+from hpmoe_ir.lowering.program import lowered_program
 from hpmoe_ir.passes.pipeline import LowerMoePass
+from hpmoe_ir.passes.policies.arrival import Arrival
+from hpmoe_ir.passes.policies.list_order import ListOrder
+from hpmoe_ir.passes.policies.overlap import Overlap
 
 RANKS, LOCAL, TOKENS, HIDDEN, WIDTH = 2, 3, 8, 32, 16
 
@@ -84,9 +90,9 @@ def own_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 LOWERINGS = [
     LowerMoePass(),
-    LowerMoePass(put_chunks=2, source_groups=2, granularity="expert", policy="overlap"),
-    LowerMoePass(policy="arrival", source_groups=2),
-    LowerMoePass(policy="list"),
+    LowerMoePass(put_chunks=2, source_groups=2, granularity="expert", policy=Overlap()),
+    LowerMoePass(policy=Arrival(), source_groups=2),
+    LowerMoePass(policy=ListOrder()),
 ]
 
 
@@ -121,6 +127,8 @@ def test_all_passes_do_the_same_with_a_new_selector(lowering: LowerMoePass):
     assert len(known) == len(new) > 5
     for a, b in zip(known, new, strict=True):
         assert renamed(str(a)) == str(b)
+    code = [device_source(plan_program(lowered_program(m[-1], "test"))) for m in (known, new)]
+    assert code[0] == code[1]
 
 
 @pytest.mark.usefixtures("own_rows")

@@ -20,7 +20,7 @@ EXPERTS = LAYER.local_experts
 
 
 def queues(
-    core: str, source_groups: int, matrix_shares: int, policy: Policy = Overlap()
+    core: CoreKind, source_groups: int, matrix_shares: int, policy: Policy = Overlap()
 ) -> list[list[tuple[str, tuple[int, ...]]]]:
     """Family and grid point of the tasks of each core."""
     lowering = LowerMoePass(policy=policy, source_groups=source_groups, matrix_shares=matrix_shares)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from hpmoe_ir.dialects.tile import BufferOp, DependenceOp, ProgramOp, TasksOp, buffers_of
+from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import load_machine
 from hpmoe_ir.options.options import option_types
 from hpmoe_ir.passes.insert_dependencies import find_dependences
@@ -27,7 +28,7 @@ def work_of(
     ranks: int,
 ) -> SchedulingInput:
     """What a policy is given, for all cores of an ascend-a3."""
-    cores = {kind: MACHINE.cores(kind) for kind in TasksOp.CORES}
+    cores = {kind: MACHINE.cores(kind) for kind in CoreKind}
     return SchedulingInput(families, dependences, buffers, ranks, MACHINE, cores)
 
 
@@ -94,6 +95,6 @@ def test_a_reversed_order_is_a_violation(programs: Any):
 
 
 def test_without_experts_depth_first_is_the_order_of_the_program():
-    families = [TasksOp("p", [("i", 3)], "aiv", "copy_rows", [], [])]
+    families = [TasksOp("p", [("i", 3)], CoreKind.AIV, "copy_rows", [], [])]
     (keys,) = DepthFirst()(work_of(families, [], {}, 1)).keys
     np.testing.assert_array_equal(keys[:, -1], [0, 1, 2])

@@ -196,7 +196,7 @@ def test_fill_puts_weight_gradients_where_nothing_else_is_ready():
     assert places(after, products) < places(before, products)
     assert 4 * overtaken(after, products) < overtaken(before, products)
     _, many = small(Fill(), machine="ascend-a3")
-    queues = orders_of(many)["aic"]
+    queues = orders_of(many)[CoreKind.AIC]
     numbers = queues.slot_values >> POINT_BITS
     falls = False
     for begin, end in pairwise(queues.first_slots.tolist()):

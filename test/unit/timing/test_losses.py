@@ -1,4 +1,4 @@
-"""Losses, slack and exposed communication of timelines that are worked out by hand."""
+"""Losses, slack and exposed communication of small timelines with hand-computed results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hpmoe_ir.runtime.task_records import TASK, Records
 from hpmoe_ir.timing.executed_order import ExecutedOrder
 from hpmoe_ir.timing.losses import Losses, matrix_core_losses
 from hpmoe_ir.timing.slack import slack_us
-from hpmoe_ir.timing.usage import alone_ns
+from hpmoe_ir.timing.usage import exclusive_ns
 
 
 def task(core: int, turn: int, ready: int, end: int, busy: int = 0, alone: int = 0) -> Records:
@@ -35,12 +35,12 @@ def order(
     )
 
 
-LOOK = 100
+POLL = 100
 PUT = 3
-"""Row of the vector task whose signal row 1 waits for: 3.5 to 5 us, there at 5.5 us."""
+"""Row of the vector task from 3.5 to 5 us whose signal reaches row 1 at 5.5 us."""
 TASKS = [
-    task(0, 0, 1000, 3000, busy=1500, alone=2000 + LOOK),
-    task(0, 3000, 6000, 7000, busy=500, alone=500 + LOOK),
+    task(0, 0, 1000, 3000, busy=1500, alone=2000 + POLL),
+    task(0, 3000, 6000, 7000, busy=500, alone=500 + POLL),
     task(1, 1000, 1500, 2000),
     task(3, 0, 3500, 5000),
 ]
@@ -52,11 +52,11 @@ def losses_of(made: ExecutedOrder, puts: bool = True) -> Losses:
     sends = np.zeros(len(made.tasks), np.bool_)
     sends[PUT] = puts
     return matrix_core_losses(
-        made, MATRIX, sends, cores=3, time_us=8, matrix_us=0.4, bound_us=2, look_ns=LOOK
+        made, MATRIX, sends, cores=3, time_us=8, matrix_us=0.4, bound_us=2, poll_ns=POLL
     )
 
 
-def test_each_loss_has_its_part():
+def test_the_losses_of_a_run_add_up():
     made = order(TASKS, [(PUT, 0, 500)], [(1, 0)])
     found = losses_of(made)
     expected = Losses(
@@ -76,7 +76,7 @@ def test_each_loss_has_its_part():
     assert found.total_us == pytest.approx(8 - 2)
 
 
-def test_who_does_not_send_is_no_link():
+def test_waiting_for_a_task_that_does_not_send_is_not_a_link_loss():
     made = order(TASKS, [(PUT, 0, 500)], [(1, 0)])
     here, there = losses_of(made, puts=False), losses_of(made)
     assert here.link_us == 0
@@ -85,8 +85,8 @@ def test_who_does_not_send_is_no_link():
 
 
 def test_a_gap_between_tasks_is_a_stage():
-    """The same work, with row 1 held back from 3 to 4 us before it may look."""
-    later = [TASKS[0], task(0, 4000, 6000, 7000, busy=500, alone=500 + LOOK), *TASKS[2:]]
+    """The same work, with row 1 held back from 3 to 4 us before it may poll."""
+    later = [TASKS[0], task(0, 4000, 6000, 7000, busy=500, alone=500 + POLL), *TASKS[2:]]
     found = losses_of(order(later, [(PUT, 0, 500)], [(1, 0)]))
     assert found.stages_us == pytest.approx(1 / 3)
     assert found.event_us == 0
@@ -153,8 +153,8 @@ def test_the_last_signal_counts():
 
 def test_communication_alone():
     """From 0 to 3 and 5 to 9, beside work from 1 to 2 and 6 to 12."""
-    some = np.concatenate([task(0, 0, 0, 2), task(1, 0, 1, 3), task(0, 2, 5, 9)])
+    active = np.concatenate([task(0, 0, 0, 2), task(1, 0, 1, 3), task(0, 2, 5, 9)])
     others = np.concatenate([task(2, 0, 1, 2), task(2, 2, 6, 12)])
-    assert alone_ns(some, others) == 1 + 1 + 1
-    assert alone_ns(some, others[:0]) == 3 + 4
-    assert alone_ns(some[:0], others) == 0
+    assert exclusive_ns(active, others) == 1 + 1 + 1
+    assert exclusive_ns(active, others[:0]) == 3 + 4
+    assert exclusive_ns(active[:0], others) == 0
