@@ -26,7 +26,7 @@ from train_tiny_report import changed, picture, table
 from hpmoe_ir.driver.compiler import Compiled, compile_module
 from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.dtypes import Dtype, Float32Array, RawArray, to_bits
-from hpmoe_ir.frontends.build_layer import layer_module
+from hpmoe_ir.frontends.build_layer import FUNCTION, layer_module
 from hpmoe_ir.frontends.mindspore_process import (
     MINDSPORE_MISSING,
     mindspore_environment,
@@ -37,9 +37,15 @@ from hpmoe_ir.layer.routing import RankRouting
 from hpmoe_ir.layer.values import LayerValues
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.pipeline import LowerMoePass
-from hpmoe_ir.run.directions import OUTPUT, backward_values, forward_values
+from hpmoe_ir.run.directions import (
+    OUTPUT,
+    backward_arguments,
+    forward_arguments,
+    layer_gradients,
+)
 from hpmoe_ir.run.execution import build_program
 from hpmoe_ir.run.levels import run_level
+from hpmoe_ir.run.signature import Signature, backward_of, signatures
 
 Ids: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
 Weights: TypeAlias = dict[str, Float32Array]
@@ -114,21 +120,29 @@ class GeneratedExperts:
             for name, kernel in self.compiled.kernels.items()
         }
 
-    def forward(self, values: LayerValues) -> list[dict[str, Float32Array]]:
+        known = signatures(self.compiled.modules["moe"])
+        self.layer = known[FUNCTION]
+        gradients = backward_of(known, FUNCTION)
+        assert gradients is not None
+        self.gradients = gradients
+
+    def forward(self, values: LayerValues) -> list[list[Float32Array]]:
         """The output and the saved values of each rank."""
-        return self._run(self.compiled.functions[0], forward_values(values))
+        return self._run(self.layer, forward_arguments(self.layer, values))
 
     def backward(
-        self, values: LayerValues, saved: list[dict[str, Float32Array]]
+        self, values: LayerValues, results: list[list[Float32Array]]
     ) -> list[dict[str, Float32Array]]:
-        """dx, dgate, dw13 and dw2 of each rank."""
-        return self._run(self.compiled.functions[1], backward_values(values, saved))
+        """dx, dgate, dw13 and dw2 of each rank, from what the forward direction returned."""
+        given = backward_arguments(self.gradients, self.layer, values, results)
+        found = self._run(self.gradients, given)
+        return [layer_gradients(self.gradients, self.layer, rank) for rank in found]
 
     def _run(
-        self, function: str, values: list[dict[str, np.ndarray[Any, Any]]]
-    ) -> list[dict[str, Float32Array]]:
-        executable = self.executables[function]
-        return run_level("code", self.compiled, function, [values], 0, executable)[0]
+        self, function: Signature, values: list[list[np.ndarray[Any, Any]]]
+    ) -> list[list[Float32Array]]:
+        executable = self.executables[function.name]
+        return run_level("code", self.compiled, function.name, [values], 0, executable)[0]
 
 
 def route(x: Float32Array, router: Float32Array, top_k: int) -> RankRouting:
@@ -186,7 +200,8 @@ def train_generated(task: Task, steps: int) -> Training:
             dout=(),
         )
         results = experts.forward(values)
-        error = np.concatenate([by_name[OUTPUT] for by_name in results]) - task.target
+        out = experts.layer.result(OUTPUT)
+        error = np.concatenate([rank[out] for rank in results]) - task.target
         losses.append(float((error.astype(np.float64) ** 2).mean()))
         routings.append(routing.ids)
         by_rank = experts.backward(replace(values, dout=parts(error)), results)

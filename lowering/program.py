@@ -18,7 +18,17 @@ from hpmoe_ir.dialects.queue import (
     signals_of,
     waits_of,
 )
-from hpmoe_ir.dialects.tile import BufferOp, TasksOp, buffer_bytes, buffers_of, families_of
+from hpmoe_ir.dialects.role import RoleKind
+from hpmoe_ir.dialects.tile import (
+    BufferOp,
+    MemorySpace,
+    TasksOp,
+    buffer_bytes,
+    buffers_of,
+    families_of,
+    program_signature,
+)
+from hpmoe_ir.dialects.tile.signature import RETURNED
 from hpmoe_ir.integers import round_up
 from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import Machine, load_machine
@@ -56,16 +66,24 @@ class LoweredProgram:
 
     @property
     def arguments(self) -> list[BufferOp]:
-        """The caller's buffers, inputs then outputs, in the order of the kernel's arguments."""
-        given = [b for b in self.buffers.values() if b.space.data in ("input", "inout")]
-        return [*given, *self.in_space("output")]
+        """The caller's buffers in the order of the kernel's arguments: those of the program, then
+        the results that are no arguments."""
+        signature = program_signature(self.op)
+        names = dict.fromkeys(p.buffer for p in (*signature.arguments, *signature.results))
+        return [self.buffers[name] for name in names]
+
+    @property
+    def status(self) -> BufferOp | None:
+        """The result that says how a launch ended; None where the program has none."""
+        found = program_signature(self.op).result(RoleKind.STATUS)
+        return None if found is None else self.buffers[found.buffer]
 
     @property
     def results(self) -> list[BufferOp]:
         """The caller's buffers that the kernel writes, in the order of its arguments."""
-        return [b for b in self.arguments if b.space.data in ("inout", "output")]
+        return [b for b in self.arguments if b.space.data in RETURNED]
 
-    def in_space(self, space: str) -> list[BufferOp]:
+    def in_space(self, space: MemorySpace) -> list[BufferOp]:
         """The buffers of one memory space."""
         return [b for b in self.buffers.values() if b.space.data == space]
 
@@ -96,13 +114,13 @@ class LoweredProgram:
     @property
     def workspace_bytes(self) -> int:
         """Size of the workspace."""
-        return self._end("workspace")
+        return self._end(MemorySpace.WORKSPACE)
 
     @property
     def window_bytes(self) -> int:
         """Size of the window memory, counters included."""
         end = self.given_up if self.given_up is not None else self._end_of_counters
-        return max(self._end("window"), end + self.given_up_bytes)
+        return max(self._end(MemorySpace.WINDOW), end + self.given_up_bytes)
 
     @property
     def _end_of_counters(self) -> int:
@@ -124,7 +142,7 @@ class LoweredProgram:
             return 0
         return sum(o.core_count for o in self.orders.values()) * self.machine.counter_line
 
-    def _end(self, space: str) -> int:
+    def _end(self, space: MemorySpace) -> int:
         ends = [
             b.offset.value.data + buffer_bytes(b)
             for b in self.in_space(space)
@@ -178,7 +196,7 @@ def lowered_program(module: ModuleOp, target: str, name: str = "") -> LoweredPro
                 "assign-queues before it"
             )
     for name, buffer in program.buffers.items():
-        if buffer.space.data in ("workspace", "window") and buffer.offset is None:
+        if not buffer.space.data.is_of_caller and buffer.offset is None:
             raise LoweringError(
                 f"target {target}: @{name} has no offset; run plan-memory before it"
             )

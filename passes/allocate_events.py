@@ -10,7 +10,7 @@ from xdsl.passes import ModulePass
 
 from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.queue import ProgramOp, events_of
-from hpmoe_ir.dialects.tile import buffer_bytes, buffers_of
+from hpmoe_ir.dialects.tile import MemorySpace, buffer_bytes, buffers_of
 from hpmoe_ir.integers import round_up
 from hpmoe_ir.passes.analysis.level import programs_at
 from hpmoe_ir.passes.plan_memory import ALIGNMENT
@@ -46,7 +46,7 @@ class AllocateEventsPass(ModulePass):
         for program in programs_at(op, ProgramOp, self.name):
             end = 0
             for name, buffer in buffers_of(program).items():
-                if buffer.space.data != "window":
+                if buffer.space.data is not MemorySpace.WINDOW:
                     continue
                 if buffer.offset is None:
                     refuse(

@@ -24,6 +24,7 @@ from hpmoe_ir.dialects.tile import (
     buffers_of,
     families_of,
 )
+from hpmoe_ir.dialects.tile.signature import copy_signature
 from hpmoe_ir.dialects.tile.types import AccessAttr, IndexAttr
 from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import Machine
@@ -163,6 +164,7 @@ class AssignQueuesPass(QueueOptions, ModulePass):
                 f"@{d.producer.root_reference.data}, which it waits for"
             )
         made = queue.ProgramOp(program.sym_name.data, ranks, self.machine)
+        copy_signature(program, made)
         for found in list(block.ops):
             if not isinstance(found, DependenceOp):
                 found.detach()

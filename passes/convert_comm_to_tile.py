@@ -14,9 +14,16 @@ from xdsl.utils.hints import isa
 
 from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.comm import RouteOp
-from hpmoe_ir.dialects.moe import GroupedMatmulOp, route_type
+from hpmoe_ir.dialects.moe import GroupedMatmulOp, forward_of, route_type, stated_roles
 from hpmoe_ir.dialects.placement import AnyTensor, GroupedAttr
-from hpmoe_ir.dialects.tile import SPACES, BufferOp, ProgramOp
+from hpmoe_ir.dialects.role import Role, RoleKind
+from hpmoe_ir.dialects.tile import (
+    BufferOp,
+    MemorySpace,
+    Parameter,
+    ProgramOp,
+    ProgramSignature,
+)
 from hpmoe_ir.kernels.matmul_tile import TileSizeError
 from hpmoe_ir.machines.machine import Machine
 from hpmoe_ir.options.options import OptionError
@@ -46,8 +53,10 @@ class ConvertCommToTilePass(TilingOptions, ModulePass):
     L0C as CANN's grouped matmul does (`cann_like_grouped_matmul`), as those of other systems do.
 
     Needs a module at the `comm` level whose activations are bf16 or f16. Promises that tasks of one
-    family write different parts, and that families are in an order in which they may be run one
-    after the other.
+    family write different parts, that families are in an order in which they may be run one after
+    the other, and that the program lists its arguments and results in the function's order, with
+    their roles, the status of a launch behind them. Names of buffers are made from those of values,
+    where values have some.
 
     ```
     %a = moe.swiglu %h : tensor<?x64xbf16, #moe.grouped<256 rows>> -> ...
@@ -107,7 +116,7 @@ class ConvertCommToTilePass(TilingOptions, ModulePass):
                 )
             stem = argument.name_hint or f"arg{i}"
             type = buffer_type_of(argument.type)
-            tiling.places[argument] = tiling.buffer(stem, "input", type)
+            tiling.places[argument] = tiling.buffer(stem, MemorySpace.INPUT, type)
         _declare_outputs(function, tiling)
         for found in block.ops:
             _check_elements(found)
@@ -122,7 +131,9 @@ class ConvertCommToTilePass(TilingOptions, ModulePass):
         return ProgramOp(
             function.sym_name.data,
             tiling.ranks,
-            [*_in_argument_order(tiling), *tiling.families, *tiling.last_families],
+            [*_in_space_order(tiling), *tiling.families, *tiling.last_families],
+            _signature(function, tiling),
+            forward_of(function),
         )
 
 
@@ -142,7 +153,7 @@ def _declare_outputs(function: FuncOp, tiling: Tiling) -> None:
             )
         assert isa(value.type, AnyTensor)
         stem = value.name_hint or f"out{i}"
-        tiling.outputs[value] = tiling.buffer(stem, "output", buffer_type_of(value.type))
+        tiling.outputs[value] = tiling.buffer(stem, MemorySpace.OUTPUT, buffer_type_of(value.type))
     # What a sum is added into is in the sum's buffer from the start.
     for op in reversed(function.body.block.ops):
         if (
@@ -153,8 +164,37 @@ def _declare_outputs(function: FuncOp, tiling: Tiling) -> None:
             tiling.outputs.setdefault(op.accumulator, tiling.outputs[op.product])
 
 
-def _in_argument_order(tiling: Tiling) -> list[BufferOp]:
-    return sorted(tiling.buffers, key=lambda b: SPACES.index(b.space.data))
+def _in_space_order(tiling: Tiling) -> list[BufferOp]:
+    spaces = list(MemorySpace)
+    return sorted(tiling.buffers, key=lambda b: spaces.index(b.space.data))
+
+
+def _signature(function: FuncOp, tiling: Tiling) -> ProgramSignature:
+    """The function's arguments and results as buffers, with the roles that it states.
+
+    Outputs that no value of the function is in, as the status, come last.
+    """
+    block = function.body.block
+    last = block.last_op
+    assert isinstance(last, ReturnOp)
+    given, returned = stated_roles(function)
+    arguments = [
+        Parameter(tiling.places[v], role) for v, role in zip(block.args, given, strict=True)
+    ]
+    names = {b.sym_name.data for b in tiling.buffers}
+    # What is added in place is in the buffer of its accumulator rather than in an output.
+    places = [
+        output if (output := tiling.outputs[v]) in names else tiling.places[v]
+        for v in last.arguments
+    ]
+    results = [Parameter(name, role) for name, role in zip(places, returned, strict=True)]
+    known = {p.buffer for p in results}
+    for buffer in tiling.buffers:
+        name = buffer.sym_name.data
+        if buffer.space.data is MemorySpace.OUTPUT and name not in known:
+            role = Role(RoleKind.STATUS) if name == tiling.status else None
+            results.append(Parameter(name, role))
+    return ProgramSignature(tuple(arguments), tuple(results))
 
 
 def _check_elements(op: Operation) -> None:

@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import PassFailedException
 from hpmoe_ir.diagnostics import nearest, refuse
 from hpmoe_ir.dialects import moe
 from hpmoe_ir.passes.analysis.level import require_level
-from hpmoe_ir.passes.gradient.backward_function import BACKWARD, SAVED, BackwardFunction
+from hpmoe_ir.passes.gradient.backward_function import BackwardFunction
 from hpmoe_ir.passes.gradient.reverse_sweep import differentiate
 
 RECOMPUTABLE = ("swiglu", "up", "dispatch")
@@ -58,10 +58,11 @@ class DeriveBackwardPass(ModulePass):
     `passes/gradient/rules.py` or their own by the trait `GradientTrait`. A function `@f(inputs) ->
     results` becomes `@f(inputs) -> (results, saved)` and `@f_backward(gradients of the results,
     inputs needed, saved[, accumulators]) -> gradients`. The gradients are those of the float
-    arguments that a result depends on, in the order of the arguments. Values are named alike in
-    both functions, the gradient of `%x` is `%dx`, and the
-    attributes `moe.saved`, `moe.gradient` and `moe.accumulator` of results and arguments name what
-    they belong to.
+    arguments that a result depends on, in the order of the arguments. The attribute `moe.forward`
+    of the backward function names the forward one, and the roles of its arguments and results
+    (`moe.role`) say by number to which argument or result of the forward function each belongs.
+    Names of values say nothing; where there are some, a value has the same in both functions and
+    the gradient of `%x` is `%dx`.
 
     Saved is each value that a gradient needs, unless it is an argument or in `recompute`. For a
     layer these are the rows received, what the up-projection made of them, its activation, and the
@@ -88,7 +89,7 @@ class DeriveBackwardPass(ModulePass):
     ```
     becomes
     ```
-    func.func @f(%x, %ids, %gate, %w2) -> (out, recv {moe.saved = "recv"}, ...) {
+    func.func @f(%x, %ids, %gate, %w2) -> (out, recv {moe.role = #moe.role<saved>}, ...) {
       %route = moe.route %ids
       %recv = moe.dispatch %x by %route
       %y = moe.grouped_matmul %recv, %w2 by %route
@@ -96,7 +97,11 @@ class DeriveBackwardPass(ModulePass):
       %out = moe.weighted_sum %back, %gate by %route
       func.return %out, %recv, %back
     }
-    func.func @f_backward(%dout, %ids, %gate, %w2, %recv, %back) -> (dx, dgate, dw2) {
+    func.func @f_backward(%dout {moe.role = #moe.role<gradient of result 0>},
+        %ids {moe.role = #moe.role<argument 1>}, %gate, %w2,
+        %recv {moe.role = #moe.role<result 1>}, %back)
+        -> (dx {moe.role = #moe.role<gradient of argument 0>}, dgate, dw2)
+        attributes {moe.forward = @f} {
       %route = moe.route %ids
       %dy = moe.dispatch_weighted %dout, %gate by %route
       %dgate = moe.gate_gradient %back, %dout by %route
@@ -125,7 +130,7 @@ class DeriveBackwardPass(ModulePass):
         require_level(op, "moe", self.name)
         functions = [f for f in op.ops if isinstance(f, FuncOp) and not f.is_declaration]
         for function in functions:
-            self._check_function(function, {f.sym_name.data for f in functions})
+            self._check_function(function, {moe.forward_of(f) for f in functions})
         for function in functions:
             split_combines(function)
             sweep = differentiate(function, self.accumulate, self.weight_gradients == "activation")
@@ -145,10 +150,13 @@ class DeriveBackwardPass(ModulePass):
                 f"weight_gradients=f32, found {self.weight_gradients}"
             )
 
-    def _check_function(self, function: FuncOp, names: set[str]) -> None:
+    def _check_function(self, function: FuncOp, differentiated: set[str | None]) -> None:
         name = function.sym_name.data
-        if f"{name}{BACKWARD}" in names or any(
-            SAVED in attributes.data for attributes in function.res_attrs or ()
+        _, roles = moe.stated_roles(function)
+        if (
+            name in differentiated
+            or moe.forward_of(function) is not None
+            or moe.Role(moe.RoleKind.SAVED) in roles
         ):
             refuse(function, f"{self.name}: @{name} has been differentiated already")
         if len(function.body.blocks) != 1:

@@ -13,6 +13,7 @@ from xdsl.passes import ModulePass
 from hpmoe_ir.dialects.tile import (
     BufferOp,
     DependenceOp,
+    MemorySpace,
     ProgramOp,
     buffer_bytes,
     buffers_of,
@@ -69,8 +70,8 @@ class PlanMemoryPass(MemoryOptions, ModulePass):
         for program in programs_at(op, ProgramOp, self.name):
             buffers = buffers_of(program)
             apart = _Lifetimes(program)
-            workspace = [b for b in buffers.values() if b.space.data == "workspace"]
-            windows = [b for b in buffers.values() if b.space.data == "window"]
+            workspace = [b for b in buffers.values() if b.space.data is MemorySpace.WORKSPACE]
+            windows = [b for b in buffers.values() if b.space.data is MemorySpace.WINDOW]
             _place(workspace, lambda a, b: not (self.reuse and apart.never_together(a, b)))
             _place(windows, lambda a, b: True)
 

@@ -43,6 +43,22 @@ and its gradients, as `derive-backward` makes them:
 %dx = moe.sum_copies %dcopies by %route
 ```
 
+What an argument or a result is, is said by the attribute `moe.role`, or by its use: its name says
+nothing. A backward function names the function whose gradients it computes by `moe.forward`, and
+its arguments say by number which arguments and results of it they are.
+
+```
+func.func @layer(%x: tensor<...> {moe.role = #moe.role<tokens>}, ...)
+    -> (tensor<...> {moe.role = #moe.role<output>}) {
+  ...
+}
+func.func @layer_backward(%dout: tensor<...> {moe.role = #moe.role<gradient of result 0>}, ...)
+    -> (tensor<...> {moe.role = #moe.role<gradient of argument 0>}, ...)
+    attributes {moe.forward = @layer} {
+  ...
+}
+```
+
 The operations are in modules by what they do: `routing`, `matmul`, `rowwise`, and
 `gradient` for those that only gradients need.
 """
@@ -62,6 +78,7 @@ from hpmoe_ir.dialects.moe.routing import (
     WeightedSumOp,
 )
 from hpmoe_ir.dialects.moe.rowwise import ROWWISE_OPS, AddOp, SwiGLUGradOp, SwiGLUOp
+from hpmoe_ir.dialects.moe.signature import forward_of, function_roles, stated_roles
 from hpmoe_ir.dialects.placement import (
     ExpertsAttr,
     GroupedAttr,
@@ -70,6 +87,7 @@ from hpmoe_ir.dialects.placement import (
     SentAttr,
     TokensAttr,
 )
+from hpmoe_ir.dialects.role import Role, RoleAttr, RoleKind
 
 __all__ = [
     "AddOp",
@@ -82,6 +100,9 @@ __all__ = [
     "GroupedAttr",
     "GroupedMatmulOp",
     "Moe",
+    "Role",
+    "RoleAttr",
+    "RoleKind",
     "RouteOp",
     "RouteType",
     "RowsAttr",
@@ -93,7 +114,10 @@ __all__ = [
     "WeightedSumOp",
     "check_rows",
     "check_type",
+    "forward_of",
+    "function_roles",
     "route_type",
+    "stated_roles",
     "tensor_type",
 ]
 
@@ -111,5 +135,5 @@ Moe = Dialect(
         GateGradientOp,
         *ROWWISE_OPS,
     ],
-    [RouteType, TokensAttr, SentAttr, GroupedAttr, ExpertsAttr],
+    [RouteType, TokensAttr, SentAttr, GroupedAttr, ExpertsAttr, RoleAttr],
 )

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xdsl.dialects.builtin import I64, IntegerAttr, StringAttr, SymbolNameConstraint, i64
+from xdsl.dialects.builtin import (
+    I64,
+    ArrayAttr,
+    FlatSymbolRefAttrConstr,
+    IntegerAttr,
+    StringAttr,
+    SymbolNameConstraint,
+    i64,
+)
 from xdsl.ir import Block, Operation, Region
 from xdsl.irdl import (
     IRDLOperation,
@@ -24,6 +32,15 @@ from hpmoe_ir.dialects.queue.event import EventOp
 from hpmoe_ir.dialects.queue.order import OrderOp
 from hpmoe_ir.dialects.queue.verify import verify_queues_cover
 from hpmoe_ir.dialects.tile import buffers_of, families_of
+from hpmoe_ir.dialects.tile.signature import (
+    ParameterAttr,
+    parse_forward,
+    parse_signature,
+    print_forward,
+    print_signature,
+    signature_properties,
+    verify_signature,
+)
 from hpmoe_ir.dialects.tile.verify import verify_program
 from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import MachineError, load_machine
@@ -37,13 +54,16 @@ class ProgramOp(IRDLOperation):
     """One rank's program with its queues and events.
 
     ```
-    queue.program @layer ranks 2 machine "ascend-a3" {
+    queue.program @layer ranks 2 machine "ascend-a3" (@x: tokens, @ids: expert_ids)
+        -> (@out: output, @status: status) {
       ...
     }
     ```
 
+    Arguments, results and the forward program are those of the `tile.program`.
+
     Waits that give up and polls that pause are given in ticks of the chip's system counter, after
-    the offset of the counters:
+    the offset of the counters and before the arguments:
 
     ```
     queue.program @layer ranks 2 machine "ascend-a3" counters at 4096 budget 50000000 poll_aic 2500
@@ -62,6 +82,12 @@ class ProgramOp(IRDLOperation):
     ranks = prop_def(IntegerAttr[I64])
     machine = prop_def(StringAttr)
     """Name of the machine description that the queues are made for."""
+    arguments = opt_prop_def(ArrayAttr[ParameterAttr])
+    """The `input` and `inout` buffers, in order, with their roles."""
+    returned = opt_prop_def(ArrayAttr[ParameterAttr], prop_name="results")
+    """The `inout` and `output` buffers, in order, with their roles."""
+    forward = opt_prop_def(FlatSymbolRefAttrConstr)
+    """The program whose gradients this one computes."""
     counters = opt_prop_def(IntegerAttr[I64])
     """Byte offset of the events' counters in the window memory, set by `allocate-events`."""
     budget = opt_prop_def(IntegerAttr[I64])
@@ -94,16 +120,19 @@ class ProgramOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> ProgramOp:
         name = parser.parse_symbol_name().data
+        forward = parse_forward(parser)
         parser.parse_keyword("ranks")
         ranks = parser.parse_integer(allow_boolean=False, allow_negative=False)
         parser.parse_keyword("machine")
         op = cls(name, ranks, parser.parse_str_literal())
+        op.forward = forward
         if parser.parse_optional_keyword("counters"):
             parser.parse_keyword("at")
             op.counters = IntegerAttr(parser.parse_integer(), i64)
         for option in WAIT_OPTIONS:
             if parser.parse_optional_keyword(option):
                 op.properties[option] = IntegerAttr(parser.parse_integer(), i64)
+        op.properties |= signature_properties(parse_signature(parser), None)
         body = parser.parse_region()
         if body.blocks:
             op.body.detach_block(0)
@@ -113,12 +142,14 @@ class ProgramOp(IRDLOperation):
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_symbol_name(self.sym_name)
+        print_forward(printer, self.forward)
         printer.print_string(f' ranks {self.ranks.value.data} machine "{self.machine.data}" ')
         if self.counters is not None:
             printer.print_string(f"counters at {self.counters.value.data} ")
         for option in WAIT_OPTIONS:
             if option in self.properties:
                 printer.print_string(f"{option} {self.ticks(option)} ")
+        print_signature(printer, self)
         printer.print_region(self.body)
 
     def verify_(self) -> None:
@@ -131,8 +162,9 @@ class ProgramOp(IRDLOperation):
                 raise VerifyException(
                     f"{option}: expected 1 to {self.MOST_TICKS} ticks, found {self.ticks(option)}"
                 )
-        families = families_of(self)
-        verify_program(buffers_of(self), families, self.ranks.value.data)
+        families, buffers = families_of(self), buffers_of(self)
+        verify_signature(self, buffers)
+        verify_program(buffers, families, self.ranks.value.data)
         orders = [op for op in self.body.block.ops if isinstance(op, OrderOp)]
         verify_queues_cover(orders, families, machine)
 

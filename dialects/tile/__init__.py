@@ -22,17 +22,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import I64, IntegerAttr, StringAttr, SymbolNameConstraint, i64
+from xdsl.dialects.builtin import (
+    I64,
+    ArrayAttr,
+    FlatSymbolRefAttrConstr,
+    IntegerAttr,
+    StringAttr,
+    SymbolNameConstraint,
+    i64,
+)
 from xdsl.ir import Block, Dialect, Operation
 from xdsl.ir import Region as IRRegion
-from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, region_def, traits_def
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    traits_def,
+)
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import NoTerminator, SymbolOpInterface, SymbolTable
 
 from hpmoe_ir.dialects.tile.buffer import (
-    SPACES,
     BufferOp,
+    MemorySpace,
+    MemorySpaceAttr,
     buffer_bytes,
     buffer_route_type,
     buffer_type,
@@ -40,15 +56,29 @@ from hpmoe_ir.dialects.tile.buffer import (
     element_bytes,
 )
 from hpmoe_ir.dialects.tile.dependence import DependenceOp
+from hpmoe_ir.dialects.tile.signature import (
+    Parameter,
+    ParameterAttr,
+    ProgramSignature,
+    parse_forward,
+    parse_signature,
+    print_forward,
+    print_signature,
+    program_signature,
+    signature_properties,
+    verify_signature,
+)
 from hpmoe_ir.dialects.tile.tasks import TasksOp
 from hpmoe_ir.dialects.tile.types import AccessAttr, BufferType, IndexAttr
 from hpmoe_ir.dialects.tile.verify import verify_program
 
 __all__ = [
-    "SPACES",
     "BufferOp",
     "DependenceOp",
+    "MemorySpace",
+    "Parameter",
     "ProgramOp",
+    "ProgramSignature",
     "TasksOp",
     "Tile",
     "buffer_bytes",
@@ -58,6 +88,7 @@ __all__ = [
     "copy_bytes",
     "element_bytes",
     "families_of",
+    "program_signature",
 ]
 
 
@@ -66,7 +97,18 @@ class ProgramOp(IRDLOperation):
     """One rank's program: buffers, families of tasks and, once inserted, their dependences.
 
     ```
-    tile.program @layer ranks 2 {
+    tile.program @layer ranks 2 (@x: tokens, @ids: expert_ids) -> (@out: output, @status: status) {
+      ...
+    }
+    ```
+
+    The lists are the buffers of the caller in the order of the arguments and results of the
+    function that the program comes from; `inout` buffers are in both. A program without lists has
+    its caller's buffers in their own order. A backward program names the forward one:
+
+    ```
+    tile.program @layer_backward forward @layer ranks 2 (@dout: gradient of result 0)
+        -> (@dx: gradient of argument 0) {
       ...
     }
     ```
@@ -77,22 +119,41 @@ class ProgramOp(IRDLOperation):
     sym_name = prop_def(SymbolNameConstraint())
     ranks = prop_def(IntegerAttr[I64])
     """Number of ranks that run the program."""
+    arguments = opt_prop_def(ArrayAttr[ParameterAttr])
+    """The `input` and `inout` buffers, in order, with their roles."""
+    returned = opt_prop_def(ArrayAttr[ParameterAttr], prop_name="results")
+    """The `inout` and `output` buffers, in order, with their roles."""
+    forward = opt_prop_def(FlatSymbolRefAttrConstr)
+    """The program whose gradients this one computes."""
     body = region_def("single_block")
 
     traits = traits_def(NoTerminator(), SymbolOpInterface(), SymbolTable())
 
-    def __init__(self, name: str, ranks: int, ops: Sequence[Operation] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        ranks: int,
+        ops: Sequence[Operation] = (),
+        signature: ProgramSignature | None = None,
+        forward: str | None = None,
+    ) -> None:
         super().__init__(
-            properties={"sym_name": StringAttr(name), "ranks": IntegerAttr(ranks, i64)},
+            properties={
+                "sym_name": StringAttr(name),
+                "ranks": IntegerAttr(ranks, i64),
+                **signature_properties(signature, forward),
+            },
             regions=[IRRegion(Block(ops))],
         )
 
     @classmethod
     def parse(cls, parser: Parser) -> ProgramOp:
         name = parser.parse_symbol_name().data
+        forward = parse_forward(parser)
         parser.parse_keyword("ranks")
         ranks = parser.parse_integer(allow_boolean=False, allow_negative=False)
-        op = cls(name, ranks)
+        op = cls(name, ranks, (), parse_signature(parser))
+        op.forward = forward
         op.body.detach_block(0)
         op.body.add_block(_single_block(parser.parse_region()))
         return op
@@ -100,12 +161,16 @@ class ProgramOp(IRDLOperation):
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_symbol_name(self.sym_name)
+        print_forward(printer, self.forward)
         printer.print_string(f" ranks {self.ranks.value.data} ")
+        print_signature(printer, self)
         printer.print_region(self.body)
 
     def verify_(self) -> None:
         dependences = [op for op in self.body.block.ops if isinstance(op, DependenceOp)]
-        verify_program(buffers_of(self), families_of(self), self.ranks.value.data, dependences)
+        buffers = buffers_of(self)
+        verify_signature(self, buffers)
+        verify_program(buffers, families_of(self), self.ranks.value.data, dependences)
 
 
 def _single_block(region: IRRegion) -> Block:
@@ -127,5 +192,5 @@ def families_of(program: Operation) -> dict[str, TasksOp]:
 Tile = Dialect(
     "tile",
     [ProgramOp, BufferOp, TasksOp, DependenceOp],
-    [BufferType, AccessAttr, IndexAttr],
+    [BufferType, AccessAttr, IndexAttr, MemorySpaceAttr, ParameterAttr],
 )

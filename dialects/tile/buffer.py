@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from math import prod
 
 from xdsl.dialects.builtin import (
@@ -12,9 +13,17 @@ from xdsl.dialects.builtin import (
     SymbolNameConstraint,
     i64,
 )
+from xdsl.dialects.utils import EnumAttribute
 from xdsl.ir import Attribute
-from xdsl.irdl import IRDLOperation, irdl_op_definition, opt_prop_def, prop_def, traits_def
-from xdsl.parser import Parser
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_attr_definition,
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    traits_def,
+)
+from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.traits import SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
@@ -27,16 +36,55 @@ from hpmoe_ir.kernels.route_layout import WORDS_PER_LINE, RouteLayout
 LINE_BYTES = 4 * WORDS_PER_LINE
 """Bytes of a line of the scalar data cache: buffers share none, or a flush would undo writes."""
 
-SPACES = ("input", "inout", "output", "workspace", "window")
-OF_THE_CALLER = ("input", "inout", "output")
+
+class MemorySpace(StrEnum):
+    """Whose memory a buffer is in, in the order in which programs list their buffers."""
+
+    INPUT = "input"
+    """The caller's; the program reads it."""
+    INOUT = "inout"
+    """The caller's; the program reads it and writes it."""
+    OUTPUT = "output"
+    """The caller's; the program writes it."""
+    WORKSPACE = "workspace"
+    """The rank's own, for the time of a launch."""
+    WINDOW = "window"
+    """Symmetric memory that peers write into; it stays from launch to launch."""
+
+    @property
+    def is_of_caller(self) -> bool:
+        """Whether the caller of a launch gives the memory."""
+        return self in (MemorySpace.INPUT, MemorySpace.INOUT, MemorySpace.OUTPUT)
+
+
+@irdl_attr_definition
+class MemorySpaceAttr(EnumAttribute[MemorySpace]):
+    """The memory space of a buffer.
+
+    ```
+    #tile.memory_space<workspace>
+    ```
+    """
+
+    name = "tile.memory_space"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> MemorySpace:
+        with parser.in_angle_brackets():
+            return parser.parse_str_enum(MemorySpace)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            super().print_parameter(printer)
 
 
 @irdl_op_definition
 class BufferOp(IRDLOperation):
     """A buffer in global memory.
 
-    `input` and `output` buffers belong to the caller, in the order of the kernel's arguments;
-    `workspace` is this rank's own; a `window` is symmetric memory that peers write into. With
+    `input`, `inout` and `output` buffers belong to the caller, who finds them by their places in
+    the program's signature; `workspace` is this rank's own; a `window` is symmetric memory that
+    peers write into. The name is a symbol for the tasks of the program, and says nothing else. With
     `copies 2` consecutive launches use alternating copies. `plan-memory` adds the byte offset
     inside the workspace or the window memory.
 
@@ -48,7 +96,7 @@ class BufferOp(IRDLOperation):
     name = "tile.buffer"
 
     sym_name = prop_def(SymbolNameConstraint())
-    space = prop_def(StringAttr)
+    space = prop_def(MemorySpaceAttr)
     type = prop_def(Attribute)
     """A buffer type, or a route type for the tables that the routing tasks build."""
     copies = prop_def(IntegerAttr[I64])
@@ -60,7 +108,7 @@ class BufferOp(IRDLOperation):
     def __init__(
         self,
         name: str,
-        space: str,
+        space: MemorySpace,
         type: BufferType | RouteType,
         copies: int = 1,
         offset: int | None = None,
@@ -68,7 +116,7 @@ class BufferOp(IRDLOperation):
         super().__init__(
             properties={
                 "sym_name": StringAttr(name),
-                "space": StringAttr(space),
+                "space": MemorySpaceAttr(space),
                 "type": type,
                 "copies": IntegerAttr(copies, i64),
                 "offset": None if offset is None else IntegerAttr(offset, i64),
@@ -84,7 +132,9 @@ class BufferOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> BufferOp:
         name = parser.parse_symbol_name().data
-        space = parser.parse_keyword_in(SPACES, " as the buffer's memory space")
+        space = MemorySpace(
+            parser.parse_keyword_in(tuple(MemorySpace), " as the buffer's memory space")
+        )
         copies = parser.parse_integer() if parser.parse_optional_keyword("copies") else 1
         offset = parser.parse_integer() if parser.parse_optional_keyword("at") else None
         parser.parse_punctuation(":")
@@ -108,14 +158,10 @@ class BufferOp(IRDLOperation):
         printer.print_attribute(self.type)
 
     def verify_(self) -> None:
-        if self.space.data not in SPACES:
-            raise VerifyException(
-                f"unknown memory space '{self.space.data}', expected one of {', '.join(SPACES)}"
-            )
         copies = self.copies.value.data
         if copies not in (1, 2):
             raise VerifyException(f"a buffer has 1 or 2 copies, found {copies}")
-        if self.space.data in OF_THE_CALLER and (copies != 1 or self.offset is not None):
+        if self.space.data.is_of_caller and (copies != 1 or self.offset is not None):
             raise VerifyException(
                 f"an {self.space.data} buffer belongs to the caller: it has one copy and no offset"
             )

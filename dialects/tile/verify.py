@@ -18,7 +18,7 @@ from hpmoe_ir.dialects.access import (
 )
 from hpmoe_ir.dialects.index import dims_used, format_index, index_range
 from hpmoe_ir.dialects.placement import RouteType
-from hpmoe_ir.dialects.tile.buffer import BufferOp
+from hpmoe_ir.dialects.tile.buffer import BufferOp, MemorySpace
 from hpmoe_ir.dialects.tile.credit import verify_credit
 from hpmoe_ir.dialects.tile.dependence import DependenceOp
 from hpmoe_ir.dialects.tile.tasks import TasksOp
@@ -60,7 +60,7 @@ def _verify_family(family: TasksOp, buffers: dict[str, BufferOp], ranks: int) ->
         if buffer is None:
             known = ", ".join(f"@{b}" for b in buffers)
             raise VerifyException(f"{where}: no such buffer, known: {known}")
-        if access.peer is not None and buffer.space.data != "window":
+        if access.peer is not None and buffer.space.data is not MemorySpace.WINDOW:
             raise VerifyException(
                 f"{where}: another rank's memory is reached through a window, "
                 f"@{access.buffer} is {buffer.space.data}"

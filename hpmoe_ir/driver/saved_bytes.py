@@ -8,13 +8,14 @@ from itertools import combinations
 from math import prod
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import FixedBitwidthType, ModuleOp, StringAttr
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.builtin import FixedBitwidthType, ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.utils.hints import isa
 
+from hpmoe_ir.dialects.moe import stated_roles
 from hpmoe_ir.dialects.placement import AnyTensor, RowsAttr
+from hpmoe_ir.dialects.role import Role, RoleKind
 from hpmoe_ir.passes.derive_backward import RECOMPUTABLE, DeriveBackwardPass, recomputable
-from hpmoe_ir.passes.gradient.backward_function import SAVED
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class SavedValue:
     """A value that the forward function hands to the backward function."""
 
     name: str
+    """For readers: the value's name in the function, or its place."""
     type: AnyTensor
 
     @property
@@ -38,12 +40,13 @@ class SavedValue:
 def saved_values(function: FuncOp) -> list[SavedValue]:
     """What `function`, of a module that `derive-backward` has been run on, saves."""
     saved: list[SavedValue] = []
-    results = function.function_type.outputs.data
-    attributes = function.res_attrs.data if function.res_attrs is not None else ()
-    for type, marks in zip(results, attributes, strict=False):
-        name = marks.data.get(SAVED)
-        if isinstance(name, StringAttr) and isa(type, AnyTensor):
-            saved.append(SavedValue(name.data, type))
+    last = function.body.block.last_op
+    assert isinstance(last, ReturnOp), "a function ends in func.return"
+    _, roles = stated_roles(function)
+    for i, (value, role) in enumerate(zip(last.arguments, roles, strict=True)):
+        if role == Role(RoleKind.SAVED):
+            assert isa(value.type, AnyTensor), "saved values are tensors"
+            saved.append(SavedValue(value.name_hint or f"result {i}", value.type))
     return saved
 
 

@@ -14,13 +14,22 @@ from hpmoe_ir.dialects.moe import (
     RouteType,
     SwiGLUOp,
 )
+from hpmoe_ir.dialects.moe.signature import role_attributes
+from hpmoe_ir.dialects.role import Role, RoleKind
 from hpmoe_ir.dtypes import Dtype
 from hpmoe_ir.layer.config import LayerConfig
 
 ELEMENTS: dict[Dtype, Attribute] = {"bf16": bf16, "f16": f16, "f32": f32, "f64": f64}
 
 FUNCTION = "moe_layer"
-ARGUMENTS = ("x", "ids", "gate", "w13", "w2")
+ARGUMENTS = {
+    "x": RoleKind.TOKENS,
+    "ids": RoleKind.EXPERT_IDS,
+    "gate": RoleKind.GATE_WEIGHTS,
+    "w13": RoleKind.UP_WEIGHTS,
+    "w2": RoleKind.DOWN_WEIGHTS,
+}
+"""The arguments of `layer_module`: their names, for readers, and their roles."""
 
 
 def layer_module(config: LayerConfig) -> ModuleOp:
@@ -38,7 +47,8 @@ def layer_module(config: LayerConfig) -> ModuleOp:
     }
     ```
 
-    The module's attributes `moe.layer` and `moe.source` say which layer it is.
+    Arguments and result have their roles, as `{moe.role = #moe.role<tokens>}`. The module's
+    attributes `moe.layer` and `moe.source` say which layer it is.
     """
     element = ELEMENTS[config.dtype]
     route = RouteType(
@@ -58,6 +68,8 @@ def layer_module(config: LayerConfig) -> ModuleOp:
             ),
             (x_type,),
         ),
+        arg_attrs=role_attributes(Role(kind) for kind in ARGUMENTS.values()),
+        res_attrs=role_attributes([Role(RoleKind.OUTPUT)]),
     )
     for arg, name in zip(function.args, ARGUMENTS, strict=True):
         arg.name_hint = name

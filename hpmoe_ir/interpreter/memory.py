@@ -25,7 +25,8 @@ from hpmoe_ir.dialects.access import (
 )
 from hpmoe_ir.dialects.index import evaluate_index
 from hpmoe_ir.dialects.placement import RouteType
-from hpmoe_ir.dialects.tile import BufferOp, TasksOp, buffer_route_type, buffer_type
+from hpmoe_ir.dialects.tile import BufferOp, MemorySpace, TasksOp, buffer_route_type, buffer_type
+from hpmoe_ir.dialects.tile.signature import GIVEN
 from hpmoe_ir.interpreter.values import Array, fresh, rounded
 from hpmoe_ir.kernels.kernel import TileView
 from hpmoe_ir.kernels.route_layout import STATUS_OK, RouteLayout
@@ -57,9 +58,9 @@ class RankMemory:
         self.launch += 1
         self.tokens = -1
         for name, buffer in self.buffers.items():
-            if buffer.space.data != "window" or name not in self.arrays:
+            if buffer.space.data is not MemorySpace.WINDOW or name not in self.arrays:
                 self.arrays[name] = _fresh_buffer(buffer)
-            if buffer.space.data in ("input", "inout"):
+            if buffer.space.data in GIVEN:
                 self._fill(name, buffer, inputs)
 
     def _fill(self, name: str, buffer: BufferOp, inputs: Mapping[str, Array]) -> None:

@@ -18,6 +18,7 @@ from xdsl.utils.exceptions import InterpretationError
 from hpmoe_ir.dialects import queue, tile
 from hpmoe_ir.dialects.index import IntArray, evaluate_index, flat_events
 from hpmoe_ir.dialects.tile import DependenceOp, buffer_bytes, buffers_of, families_of
+from hpmoe_ir.dialects.tile.signature import RETURNED
 from hpmoe_ir.interpreter.memory import RankMemory, TaskMemory, run_kernel
 from hpmoe_ir.interpreter.values import Array
 from hpmoe_ir.memory_limit import check_memory
@@ -72,7 +73,7 @@ class ProgramRun:
             {
                 name: memory.array(name).copy()
                 for name, buffer in memory.buffers.items()
-                if buffer.space.data in ("inout", "output")
+                if buffer.space.data in RETURNED
             }
             for memory in self.memory
         ]

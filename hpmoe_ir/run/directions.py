@@ -1,45 +1,90 @@
-"""The two directions of a layer: what each is given, by the names of its arguments."""
+"""The two directions of a layer: what each is given, by the roles of its arguments."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from hpmoe_ir.dialects.role import Role, RoleKind
 from hpmoe_ir.dtypes import from_bits
 from hpmoe_ir.interpreter.values import Array
 from hpmoe_ir.layer.values import LayerValues
+from hpmoe_ir.run.oracle import GRADIENTS
+from hpmoe_ir.run.signature import Signature
 
-OUTPUT = "out"
-"""The forward result that is not there for the backward direction."""
+OUTPUT = Role(RoleKind.OUTPUT)
+TOKENS = Role(RoleKind.TOKENS)
+IDS = Role(RoleKind.EXPERT_IDS)
+GATE = Role(RoleKind.GATE_WEIGHTS)
+UP = Role(RoleKind.UP_WEIGHTS)
+DOWN = Role(RoleKind.DOWN_WEIGHTS)
 
-
-def forward_values(values: LayerValues) -> list[dict[str, Array]]:
-    """The arguments of the forward function for each rank."""
-    dtype = values.config.dtype
-    return [
-        {
-            "x": from_bits(values.x[r], dtype),
-            "ids": values.routing[r].ids,
-            "gate": values.routing[r].gates,
-            "w13": from_bits(values.w13[r], dtype),
-            "w2": from_bits(values.w2[r], dtype),
-        }
-        for r in range(values.config.ranks)
-    ]
+INPUTS = (TOKENS, IDS, GATE, UP, DOWN)
+"""The arguments of a layer."""
 
 
-def backward_values(
-    values: LayerValues, forward: Sequence[Mapping[str, Array]]
-) -> list[dict[str, Array]]:
-    """The arguments of the backward function for each rank, from the results of the forward one.
+def forward_arguments(forward: Signature, values: LayerValues) -> list[list[Array]]:
+    """The arguments of the forward function for each rank, in order.
 
-    Arguments that a choice of `recompute` does not need are there too.
+    Raises InputError for an argument that is none of `INPUTS`.
+    """
+    return [forward.bind(arrays) for arrays in _inputs(values)]
+
+
+def backward_arguments(
+    backward: Signature,
+    forward: Signature,
+    values: LayerValues,
+    results: Sequence[Sequence[Array]],
+    accumulators: Mapping[Role, Array] | None = None,
+) -> list[list[Array]]:
+    """The arguments of the backward function for each rank, in order.
+
+    `results` are those of the forward function, by rank, in order. `accumulators` are by the role
+    of what they accumulate the gradient of, as `up_weights`; others begin at 0. Raises InputError
+    for an argument that there are no values for, as the gradient of a further result.
     """
     dtype = values.config.dtype
+    gradient = Role(RoleKind.RESULT_GRADIENT, forward.result(OUTPUT))
+    found: list[list[Array]] = []
+    for given, returned, dout in zip(
+        forward_arguments(forward, values), results, values.dout, strict=True
+    ):
+        arrays = {Role(RoleKind.ARGUMENT, i): array for i, array in enumerate(given)}
+        arrays |= {Role(RoleKind.RESULT, i): array for i, array in enumerate(returned)}
+        arrays[gradient] = from_bits(dout, dtype)
+        for of, array in (accumulators or {}).items():
+            arrays[Role(RoleKind.ACCUMULATOR, forward.arguments.index(of))] = array
+        found.append(backward.bind(arrays))
+    return found
+
+
+def layer_gradients(
+    backward: Signature, forward: Signature, results: Sequence[Array]
+) -> dict[str, Array]:
+    """The gradients of one rank by what they are of, as the oracle has them: dx, dgate and so on.
+
+    `results` are those of the backward function, in order.
+    """
+    names = dict(zip((role for role in INPUTS if role != IDS), GRADIENTS, strict=True))
+    found: dict[str, Array] = {}
+    for role, array in backward.by_role(results).items():
+        if role.kind is RoleKind.ARGUMENT_GRADIENT and role.number is not None:
+            of = forward.arguments[role.number]
+            if of in names:
+                found[names[of]] = array
+    return found
+
+
+def _inputs(values: LayerValues) -> list[dict[Role, Array]]:
+    """The arrays of each rank by role."""
+    dtype = values.config.dtype
     return [
         {
-            **inputs,
-            **{name: array for name, array in results.items() if name != OUTPUT},
-            "dout": from_bits(dout, dtype),
+            TOKENS: from_bits(values.x[r], dtype),
+            IDS: values.routing[r].ids,
+            GATE: values.routing[r].gates,
+            UP: from_bits(values.w13[r], dtype),
+            DOWN: from_bits(values.w2[r], dtype),
         }
-        for inputs, results, dout in zip(forward_values(values), forward, values.dout, strict=True)
+        for r in range(values.config.ranks)
     ]

@@ -16,6 +16,7 @@ from hpmoe_ir.dialects.index import evaluate_index, flat_events
 from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK
 from hpmoe_ir.dialects.tile import (
     BufferOp,
+    MemorySpace,
     buffer_bytes,
     buffer_type,
     copy_bytes,
@@ -194,7 +195,7 @@ def _rank_launch(program: LoweredProgram, inputs: RankInputs, number: int) -> Ra
         name = buffer.sym_name.data
         shape = _shape(buffer, inputs.tokens)
         size = element_bytes(buffer_type(buffer).element_type)
-        if buffer.space.data == "output":
+        if buffer.space.data is MemorySpace.OUTPUT:
             arrays[name] = int(np.prod(shape, dtype=np.int64)) * size
             continue
         if name not in inputs.arrays:
@@ -206,7 +207,7 @@ def _rank_launch(program: LoweredProgram, inputs: RankInputs, number: int) -> Ra
                 f"{value.dtype} {list(value.shape)}"
             )
         arrays[name] = value
-    in_out = tuple(b.sym_name.data for b in program.in_space("inout"))
+    in_out = tuple(b.sym_name.data for b in program.in_space(MemorySpace.INOUT))
     return RankLaunch(arrays, {"tokens": inputs.tokens, "launch": number}, in_out)
 
 
@@ -277,7 +278,7 @@ def _buffer_at(program: LoweredProgram, memory: MemoryRange) -> str | None:
     event = _event_at(program, memory.region, memory.begin)
     if event is not None:
         return f"the counter of event {event[1]} of @{event[0]}"
-    space = {"workspace": "workspace", "windows": "window"}.get(memory.region)
+    space = {"workspace": MemorySpace.WORKSPACE, "windows": MemorySpace.WINDOW}.get(memory.region)
     found: list[str] = []
     for buffer in program.in_space(space) if space is not None else ():
         assert buffer.offset is not None

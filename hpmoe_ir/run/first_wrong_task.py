@@ -15,7 +15,15 @@ from xdsl.dialects.builtin import IntegerType
 
 from hpmoe_ir.dialects.access import Access
 from hpmoe_ir.dialects.placement import RouteType
-from hpmoe_ir.dialects.tile import BufferOp, buffer_bytes, buffer_type, copy_bytes, element_bytes
+from hpmoe_ir.dialects.tile import (
+    BufferOp,
+    MemorySpace,
+    buffer_bytes,
+    buffer_type,
+    copy_bytes,
+    element_bytes,
+)
+from hpmoe_ir.dialects.tile.signature import RETURNED
 from hpmoe_ir.driver.compiler import CompiledKernel
 from hpmoe_ir.dtypes import Dtype, from_bits, unit_roundoff
 from hpmoe_ir.interpreter.memory import RankMemory, TaskMemory
@@ -83,15 +91,15 @@ def _found_memory(memory: RankMemory, result: dict[str, Raw], dtype: Dtype) -> R
     found = RankMemory(memory.buffers, tokens=memory.tokens, launch=memory.launch)
     for name, buffer in memory.buffers.items():
         space = buffer.space.data
-        if space == "input":
+        if space is MemorySpace.INPUT:
             found.arrays[name] = memory.arrays[name]
             continue
-        if space in ("inout", "output"):
+        if space in RETURNED:
             data = result[name].reshape(-1).view(np.uint8)
             found.arrays[name] = [_values(buffer, data, dtype)]
             continue
         assert buffer.offset is not None
-        memory_bytes = result["windows" if space == "window" else "workspace"]
+        memory_bytes = result["windows" if space is MemorySpace.WINDOW else "workspace"]
         begin = buffer.offset.value.data
         found.arrays[name] = [
             _values(buffer, memory_bytes[begin + i * copy_bytes(buffer) :], dtype)
@@ -144,7 +152,7 @@ def _shared_buffers(buffers: Sequence[BufferOp]) -> set[str]:
     spans = [
         (b.offset.value.data, b.offset.value.data + buffer_bytes(b), b.sym_name.data)
         for b in buffers
-        if b.space.data == "workspace" and b.offset is not None
+        if b.space.data is MemorySpace.WORKSPACE and b.offset is not None
     ]
     return {
         name

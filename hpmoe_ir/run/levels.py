@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
-from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.utils.exceptions import InterpretationError
 
 from hpmoe_ir.dialects import queue, tile
-from hpmoe_ir.dialects.tile import BufferOp, buffer_type
+from hpmoe_ir.dialects.role import RoleKind
+from hpmoe_ir.dialects.tile import BufferOp, buffer_type, program_signature
 from hpmoe_ir.driver.compiler import Compiled, CompiledKernel
 from hpmoe_ir.dtypes import Dtype, from_bits, to_bits
 from hpmoe_ir.interpreter.module import run_module
@@ -22,8 +22,11 @@ from hpmoe_ir.run.execution import RankInputs, Raw, run_program
 from hpmoe_ir.run.first_wrong_task import first_wrong_task
 from hpmoe_ir.runtime.cpu_model import MemoryModel
 
-Values: TypeAlias = Mapping[str, Array]
-"""Arrays of one rank by name: int32 ids, float32 values that their element type can hold."""
+Values: TypeAlias = Sequence[Array]
+"""Arrays of one rank, in the order of a function's arguments or results: int32 ids, float32 values
+that their element type can hold."""
+
+Program: TypeAlias = tile.ProgramOp | queue.ProgramOp
 
 
 class CapacityError(RuntimeError):
@@ -43,13 +46,13 @@ def run_level(
     executable: Path | None = None,
     late: Sequence[int] = (),
     memory: MemoryModel = "strong",
-) -> list[list[dict[str, Array]]]:
-    """Results of `function` for each launch and rank, by name.
+) -> list[list[list[Array]]]:
+    """Results of `function` for each launch and rank, in order.
 
-    `launches[n][r]` has an array for each argument. Arrays of rows have as many as there are;
-    saved rows may come at their capacity. `executable` is what `build_program` made, for the level
-    `code`; there, ranks in `late` go on only while no other can, and `memory` says when writes to
-    global memory become visible. Raises DeviceFault,
+    `launches[n][r]` has an array for each argument, in order (`hpmoe_ir.run.signature`). Arrays of
+    rows have as many as there are; saved rows may come at their capacity. `executable` is what
+    `build_program` made, for the level `code`; there, ranks in `late` go on only while no other
+    can, and `memory` says when writes to global memory become visible. Raises DeviceFault,
     InterpretationError, CapacityError or StatusError.
     """
     if level in ("moe", "comm"):
@@ -77,17 +80,44 @@ def explain(
 ) -> str:
     """The first task of the last launch that the generated code got wrong; empty if none."""
     inputs = [[rank_inputs(kernel, values) for values in launch] for launch in launches]
-    return first_wrong_task(kernel, dtype, inputs, launches, seed, executable, late, memory)
+    floats = [[_by_buffer(kernel.program.op, values) for values in launch] for launch in launches]
+    return first_wrong_task(kernel, dtype, inputs, floats, seed, executable, late, memory)
 
 
 def rank_inputs(kernel: CompiledKernel, values: Values) -> RankInputs:
     """The raw inputs of a kernel on one rank."""
-    buffers = [b for b in kernel.program.arguments if b.space.data != "output"]
+    given = _by_buffer(kernel.program.op, values)
+    buffers = kernel.program.buffers
     tokens = next(
-        len(values[b.sym_name.data]) for b in buffers if buffer_type(b).rows.data == "tokens"
+        len(array)
+        for name, array in given.items()
+        if buffer_type(buffers[name]).rows.data == "tokens"
     )
-    arrays = {b.sym_name.data: _raw(b, values[b.sym_name.data]) for b in buffers}
-    return RankInputs(arrays, tokens)
+    return RankInputs({name: _raw(buffers[name], array) for name, array in given.items()}, tokens)
+
+
+def _by_buffer(program: Program, values: Values) -> dict[str, Array]:
+    """The arguments of a program by buffer, given in order."""
+    arguments = program_signature(program).arguments
+    return {p.buffer: array for p, array in zip(arguments, values, strict=True)}
+
+
+def _in_order(program: Program, arrays: Mapping[str, Array]) -> list[Array]:
+    """The results of a program in order without its status, given by buffer."""
+    return [arrays[name] for name in _result_buffers(program)]
+
+
+def _result_buffers(program: Program) -> list[str]:
+    """The buffers of what the function returns: the results without the status."""
+    results = program_signature(program).results
+    return [p.buffer for p in results if p.role is None or p.role.kind is not RoleKind.STATUS]
+
+
+def _status_buffer(program: Program) -> str:
+    """The buffer that says how a launch ended."""
+    status = program_signature(program).result(RoleKind.STATUS)
+    assert status is not None, "programs of a layer have a status"
+    return status.buffer
 
 
 def element_dtype(buffer: BufferOp) -> Dtype | None:
@@ -106,40 +136,30 @@ def _raw(buffer: BufferOp, values: Array) -> Raw:
     return values.astype(np.int32) if dtype is None else to_bits(values, dtype)
 
 
-def _results(
-    kernel: CompiledKernel, outputs: Sequence[Mapping[str, Raw]]
-) -> list[dict[str, Array]]:
-    _check_status([o["status"] for o in outputs])
-    results: list[dict[str, Array]] = []
+def _results(kernel: CompiledKernel, outputs: Sequence[Mapping[str, Raw]]) -> list[list[Array]]:
+    program = kernel.program
+    status = _status_buffer(program.op)
+    _check_status([o[status] for o in outputs])
+    results: list[list[Array]] = []
     for by_name in outputs:
-        result: dict[str, Array] = {}
-        for buffer in kernel.program.results:
-            name, dtype = buffer.sym_name.data, element_dtype(buffer)
-            if dtype is not None:
-                result[result_name(name)] = from_bits(by_name[name], dtype)
+        result: list[Array] = []
+        for name in _result_buffers(program.op):
+            dtype = element_dtype(program.buffers[name])
+            result.append(by_name[name] if dtype is None else from_bits(by_name[name], dtype))
         results.append(result)
     return results
 
 
 def _run_graph(
     level: str, compiled: Compiled, name: str, launch: Sequence[Values]
-) -> list[dict[str, Array]]:
-    module = compiled.modules[level]
-    function = next(op for op in module.ops if isinstance(op, FuncOp) and op.sym_name.data == name)
-    names = [a.name_hint or f"arg{i}" for i, a in enumerate(function.args)]
-    args = [[values[n] for values in launch] for n in names]
+) -> list[list[Array]]:
+    args = [list(arrays) for arrays in zip(*launch, strict=True)]
     try:
-        results = run_module(module, name, args)
+        results = run_module(compiled.modules[level], name, args)
     except InterpretationError as e:
         # The rest of xDSL's message is the whole module.
         raise InterpretationError(str(e).splitlines()[0]) from None
-    returned = function.body.block.last_op
-    assert isinstance(returned, ReturnOp)
-    outputs = [v.name_hint or f"out{i}" for i, v in enumerate(returned.arguments)]
-    return [
-        {output: result[r] for output, result in zip(outputs, results, strict=True)}
-        for r in range(len(launch))
-    ]
+    return [[result[r] for result in results] for r in range(len(launch))]
 
 
 def _run_tasks(
@@ -148,30 +168,24 @@ def _run_tasks(
     name: str,
     launches: Sequence[Sequence[Values]],
     seed: int,
-) -> list[list[dict[str, Array]]]:
+) -> list[list[list[Array]]]:
     program = next(
         op
         for op in compiled.modules[level].ops
         if isinstance(op, tile.ProgramOp | queue.ProgramOp) and op.sym_name.data == name
     )
     run = ProgramRun(program, seed)
-    results: list[list[dict[str, Array]]] = []
+    status = _status_buffer(program)
+    results: list[list[list[Array]]] = []
     for launch in launches:
-        outputs = run.launch(launch)
-        _check_status([o.pop("status") for o in outputs])
+        outputs = run.launch([_by_buffer(program, values) for values in launch])
+        _check_status([o[status] for o in outputs])
         for memory, output in zip(run.memory, outputs, strict=True):
-            for buffer in memory.buffers.values():
-                if buffer.space.data in ("inout", "output") and buffer.sym_name.data in output:
-                    key = buffer.sym_name.data
-                    if buffer_type(buffer).rows.data == "tokens":
-                        output[key] = output[key][: memory.tokens]
-        results.append([{result_name(k): v for k, v in o.items()} for o in outputs])
+            for key, buffer in memory.buffers.items():
+                if key in output and buffer_type(buffer).rows.data == "tokens":
+                    output[key] = output[key][: memory.tokens]
+        results.append([_in_order(program, output) for output in outputs])
     return results
-
-
-def result_name(buffer: str) -> str:
-    """Name of the result in a buffer: an accumulator holds the gradient that is added into it."""
-    return buffer.removesuffix("_acc")
 
 
 def _check_status(status: Sequence[Array]) -> None:

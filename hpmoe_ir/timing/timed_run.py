@@ -10,7 +10,7 @@ import numpy as np
 
 from hpmoe_ir.dialects.index import BoolArray
 from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK
-from hpmoe_ir.dialects.tile import BufferOp, buffer_type, element_bytes
+from hpmoe_ir.dialects.tile import BufferOp, MemorySpace, buffer_type, element_bytes
 from hpmoe_ir.lowering.program import LoweredProgram
 from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import Machine
@@ -123,7 +123,7 @@ def ids_of(program: LoweredProgram) -> str:
     for buffer in program.arguments:
         type = buffer_type(buffer)
         integers = str(type.element_type) == "i32" and type.rows.data == "tokens"
-        if integers and buffer.space.data == "input":
+        if integers and buffer.space.data is MemorySpace.INPUT:
             return buffer.sym_name.data
     raise ExecutionError(f"@{program.name} has no route that its inputs decide")
 
@@ -160,7 +160,7 @@ def _argument(buffer: BufferOp, inputs: RankIntegers) -> Raw | int:
     """An input of integers with its content, anything else by its size alone."""
     name, type = buffer.sym_name.data, buffer_type(buffer)
     shape = (inputs.tokens, *type.dims[1:]) if type.rows.data == "tokens" else type.dims
-    if str(type.element_type) != "i32" or buffer.space.data == "output":
+    if str(type.element_type) != "i32" or buffer.space.data is MemorySpace.OUTPUT:
         return int(np.prod(shape, dtype=np.int64)) * element_bytes(type.element_type)
     if name not in inputs.arrays:
         raise ExecutionError(f"no value for @{name}, an input of integers")

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import InterpretationError
-from xdsl.utils.hints import isa
 
 from hpmoe_ir.diagnostics import InputError
-from hpmoe_ir.dialects.placement import AnyTensor
 from hpmoe_ir.driver.compiler import (
     Compiled,
     CompiledKernel,
@@ -28,10 +24,16 @@ from hpmoe_ir.frontends.graph_layer import GraphLayer, graph_layer
 from hpmoe_ir.interpreter.values import Array
 from hpmoe_ir.layer.values import LayerValues
 from hpmoe_ir.lowering.task_table import TableError, read_task_table
-from hpmoe_ir.run.directions import OUTPUT, backward_values, forward_values
+from hpmoe_ir.run.directions import (
+    OUTPUT,
+    backward_arguments,
+    forward_arguments,
+    layer_gradients,
+)
 from hpmoe_ir.run.execution import build_program
 from hpmoe_ir.run.gradient_tolerance import compare_gradients, gradient_tolerance
 from hpmoe_ir.run.levels import CapacityError, StatusError, Values, explain, run_level
+from hpmoe_ir.run.signature import Signature, backward_of, signatures
 from hpmoe_ir.run.tolerance import Comparison, compare, tolerance
 from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
 from hpmoe_ir.runtime.cpu_model import MemoryModel
@@ -103,8 +105,10 @@ class LayerRun:
             )
         if args.check and layer.is_textbook:
             self.reference.check_installed()
-        forward, *backward = compiled.functions
-        if args.direction != "forward" and not backward:
+        known = signatures(compiled.modules["moe"])
+        forward = next(s for s in known.values() if s.forward is None)
+        backward = backward_of(known, forward.name)
+        if args.direction != "forward" and backward is None:
             raise InputError(
                 "there is no backward direction; compile the graph with --direction both"
             )
@@ -115,19 +119,22 @@ class LayerRun:
             self.say(orders_line(self.orders, args.seed))
         for line in compiled_lines(compiled):
             self.say(line)
-        values = [forward_values(v) for v in launches]
+        values = [forward_arguments(forward, v) for v in launches]
         results = self._run_function(compiled, forward, layer.config.dtype, values)
         if args.check and args.direction != "backward":
-            self._check_forward(compiled, layer, launches, results)
-        if args.direction == "forward":
+            self._check_forward(compiled, layer, launches, results, forward)
+        if args.direction == "forward" or backward is None:
             return
-        given = [backward_values(v, r) for v, r in zip(launches, results, strict=True)]
-        for by_rank in given:
-            for by_name in by_rank:
-                by_name.update(_accumulators(compiled, backward[0]))
-        gradients = self._run_function(compiled, backward[0], layer.config.dtype, given)
+        given = [
+            backward_arguments(backward, forward, v, r)
+            for v, r in zip(launches, results, strict=True)
+        ]
+        found = self._run_function(compiled, backward, layer.config.dtype, given)
         if args.check:
-            self._check_backward(layer, launches, gradients, backward[0])
+            gradients = [
+                [layer_gradients(backward, forward, rank) for rank in launch] for launch in found
+            ]
+            self._check_backward(layer, launches, gradients, backward)
 
     def _compiled(self) -> Compiled:
         ctx = make_context()
@@ -152,14 +159,14 @@ class LayerRun:
     def _run_function(
         self,
         compiled: Compiled,
-        function: str,
+        signature: Signature,
         dtype: Dtype,
         launches: Sequence[Sequence[Values]],
-    ) -> list[list[dict[str, Array]]]:
+    ) -> list[list[list[Array]]]:
         """The results of a function for each launch and rank, the same in all orders."""
-        args = self.args
-        executable = self._build(compiled, function, dtype, launches)
-        first: list[list[dict[str, Array]]] | None = None
+        args, function = self.args, signature.name
+        executable = self._build(compiled, signature, dtype, launches)
+        first: list[list[list[Array]]] | None = None
         for i, seed in enumerate(self.orders, start=1):
             self.progress(f"@{function}: order {i} of {len(self.orders)}, seed {seed}")
             try:
@@ -177,10 +184,12 @@ class LayerRun:
                 raise InputError(str(e)) from e
             except (DeviceFault, InterpretationError, StatusError) as e:
                 message = f"@{function}: order with seed {seed}: {e}"
-                raise RunFailure(_kind(e), message, function=function, orders=[seed]) from e
+                raise RunFailure(
+                    _kind(e), message, direction=signature.direction, orders=[seed]
+                ) from e
             if first is None:
                 first = found
-            self._compare_bits(function, first, found, seed)
+            self._compare_bits(signature, first, found, seed)
         assert first is not None
         same = ", the same bits in each" if len(self.orders) > 1 else ""
         self.say(
@@ -192,11 +201,12 @@ class LayerRun:
     def _build(
         self,
         compiled: Compiled,
-        function: str,
+        signature: Signature,
         dtype: Dtype,
         launches: Sequence[Sequence[Values]],
     ) -> Path | None:
         """The executable for the level code."""
+        function = signature.name
         self.look = None
         if self.args.level != "code":
             return None
@@ -210,7 +220,7 @@ class LayerRun:
         except CompilerMissing as e:
             raise InputError(str(e)) from e
         except CompileError as e:
-            raise RunFailure("compiler", str(e), function=function) from e
+            raise RunFailure("compiler", str(e), direction=signature.direction) from e
         self.look = _FirstWrongTask(
             kernel, dtype, launches, executable, self.late, self.args.memory
         )
@@ -218,22 +228,24 @@ class LayerRun:
 
     def _compare_bits(
         self,
-        function: str,
+        signature: Signature,
         first: Sequence[Sequence[Values]],
         found: Sequence[Sequence[Values]],
         seed: int,
     ) -> None:
         for launch, (a, b) in enumerate(zip(first, found, strict=True)):
             for rank, (x, y) in enumerate(zip(a, b, strict=True)):
-                other = [name for name in x if x[name].tobytes() != y[name].tobytes()]
+                pairs = enumerate(zip(x, y, strict=True))
+                other = [i for i, (one, two) in pairs if one.tobytes() != two.tobytes()]
                 if other:
                     why = self._first_wrong_task(launch, seed)
                     why = why or self._first_wrong_task(launch, self.orders[0])
                     raise RunFailure(
                         "bits",
-                        f"@{function}: order with seed {seed}: launch {launch + 1}: {other[0]} of "
-                        f"rank {rank} has other bits than with seed {self.orders[0]}{why}",
-                        function=function,
+                        f"@{signature.name}: order with seed {seed}: launch {launch + 1}: "
+                        f"{signature.describe_result(other[0])} of rank {rank} has other bits than "
+                        f"with seed {self.orders[0]}{why}",
+                        direction=signature.direction,
                         orders=[self.orders[0], seed],
                     )
 
@@ -251,9 +263,10 @@ class LayerRun:
         layer: GraphLayer,
         launches: Sequence[LayerValues],
         results: Sequence[Sequence[Values]],
+        forward: Signature,
     ) -> None:
         self.progress("computing the reference")
-        function = compiled.functions[0]
+        output = forward.result(OUTPUT)
         if layer.is_textbook:
             references = self.reference.outputs(launches)
             name = self.reference.name
@@ -263,21 +276,21 @@ class LayerRun:
                 "level in NumPy"
             )
             name = "NumPy at the moe level"
-            values = [forward_values(v) for v in launches]
-            found = run_level("moe", compiled, function, values)
-            references = [[by_name[OUTPUT] for by_name in launch] for launch in found]
+            values = [forward_arguments(forward, v) for v in launches]
+            found = run_level("moe", compiled, forward.name, values)
+            references = [[rank[output] for rank in launch] for launch in found]
         comparisons = [
-            compare([by_name[OUTPUT] for by_name in result], reference, tolerance(v))
+            compare([rank[output] for rank in result], reference, tolerance(v))
             for v, reference, result in zip(launches, references, results, strict=True)
         ]
-        self._report("check", comparisons, name, function)
+        self._report("check", comparisons, name, forward)
 
     def _check_backward(
         self,
         layer: GraphLayer,
         launches: Sequence[LayerValues],
-        gradients: Sequence[Sequence[Values]],
-        function: str,
+        gradients: Sequence[Sequence[Mapping[str, Array]]],
+        backward: Signature,
     ) -> None:
         if not layer.is_textbook:
             raise InputError(
@@ -289,10 +302,10 @@ class LayerRun:
             compare_gradients(found, reference, gradient_tolerance(v))
             for v, reference, found in zip(launches, references, gradients, strict=True)
         ]
-        self._report("gradients", comparisons, self.reference.name, function)
+        self._report("gradients", comparisons, self.reference.name, backward)
 
     def _report(
-        self, what: str, comparisons: Sequence[Comparison], name: str, function: str
+        self, what: str, comparisons: Sequence[Comparison], name: str, signature: Signature
     ) -> None:
         """Says how the launches compare, or raises RunFailure for the first that fails."""
         for launch, result in enumerate(comparisons):
@@ -302,7 +315,7 @@ class LayerRun:
                 raise RunFailure(
                     what,
                     f"{what} failed: launch {launch + 1}: {result}, against {name}{why}",
-                    function=function,
+                    direction=signature.direction,
                     orders=[seed],
                 )
         worst = max(comparisons, key=lambda c: c.largest_ratio)
@@ -317,14 +330,3 @@ def _kind(error: Exception) -> str:
             return "status"
         case _:
             return "deadlock" if str(error).startswith("deadlock") else "interpreter"
-
-
-def _accumulators(compiled: Compiled, function: str) -> dict[str, Array]:
-    """Accumulators of weight gradients, at 0, where the function has any."""
-    found: dict[str, Array] = {}
-    for op in compiled.modules["moe"].ops:
-        if isinstance(op, FuncOp) and op.sym_name.data == function:
-            for arg in op.args:
-                if (arg.name_hint or "").endswith("_acc") and isa(arg.type, AnyTensor):
-                    found[arg.name_hint or ""] = np.zeros(arg.type.get_shape(), np.float32)
-    return found

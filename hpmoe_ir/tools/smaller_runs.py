@@ -81,7 +81,7 @@ def _one_direction(args: Args, failure: RunFailure) -> Iterator[Args]:
     """Where the forward function fails the other is not needed; the other way round it is run."""
     if args.direction == "forward":
         return
-    if not failure.function.endswith("_backward"):
+    if failure.direction != "backward":
         yield changed(args, direction="forward", recompute="")
     if args.direction == "both":
         yield changed(args, direction="backward")

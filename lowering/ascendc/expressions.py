@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir.affine import AffineBinaryOpKind
 
+from hpmoe_ir.dialects.tile import MemorySpace
 from hpmoe_ir.lowering.plan.elements import ElementType
 from hpmoe_ir.lowering.plan.events import EventNumber, Signal
 from hpmoe_ir.lowering.plan.expressions import (
@@ -26,7 +27,6 @@ from hpmoe_ir.lowering.plan.tiles import (
     GroupedRange,
     MatrixShape,
     PlannedAddress,
-    PlannedSpace,
     PutRange,
     ReturnRange,
     RowRange,
@@ -54,7 +54,7 @@ _OPERATORS = {
     AffineBinaryOpKind.FloorDiv: "/",
 }
 
-_SPACES = {PlannedSpace.WORKSPACE: "Workspace", PlannedSpace.WINDOW: "Window"}
+_SPACES = {MemorySpace.WORKSPACE: "Workspace", MemorySpace.WINDOW: "Window"}
 
 
 def enumerator(size: Size | Offset) -> str:

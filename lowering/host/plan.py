@@ -8,14 +8,12 @@ import numpy as np
 from xdsl.dialects.builtin import i32
 
 from hpmoe_ir.diagnostics import refuse
-from hpmoe_ir.dialects.tile import BufferOp, buffer_type, element_bytes
+from hpmoe_ir.dialects.role import RoleKind
+from hpmoe_ir.dialects.tile import BufferOp, MemorySpace, buffer_type, element_bytes
 from hpmoe_ir.dialects.tile.types import BufferType
 from hpmoe_ir.lowering.plan.program import ProgramPlan
 from hpmoe_ir.lowering.program import LoweredProgram
 from hpmoe_ir.lowering.task_table import HEADER
-
-STATUS = "status"
-"""The output in which the kernel reports what the host asks for after a launch."""
 
 STATUS_TYPE = BufferType((16,), i32)
 
@@ -55,6 +53,8 @@ class HostPlan:
     """Name and extents of each family of tasks, where waits have a budget."""
     kernel_arguments: tuple[str, ...]
     """All of the caller's and the status, in the kernel's order."""
+    status: str
+    """The kernel argument that is the status."""
 
 
 def host_plan(plan: ProgramPlan, table: bytes) -> HostPlan:
@@ -63,13 +63,14 @@ def host_plan(plan: ProgramPlan, table: bytes) -> HostPlan:
     Raises RefusedError where the program has no status.
     """
     program = plan.program
-    status = program.buffers.get(STATUS)
-    if status is None or status.space.data != "output" or status.type != STATUS_TYPE:
-        found = "none" if status is None else f"{status.space.data} of {status.type}"
+    status = program.status
+    if status is None or status.type != STATUS_TYPE:
+        found = "none" if status is None else f"one of {status.type}"
         refuse(
             status or program.op,
-            f"target host: @{program.name}: expected an output @{STATUS} of {STATUS_TYPE}, where "
-            f"the kernel says whether a rank is over capacity, found {found}",
+            f"target host: @{program.name}: expected a result of {STATUS_TYPE} with the role "
+            f"{RoleKind.STATUS}, where the kernel says whether a rank is over capacity, found "
+            f"{found}",
         )
     words = np.frombuffer(table, dtype="<u4", count=len(HEADER))
     arguments = [b for b in program.arguments if b is not status]
@@ -86,6 +87,7 @@ def host_plan(plan: ProgramPlan, table: bytes) -> HostPlan:
         events=_events(program) if program.given_up is not None else (),
         tasks=_tasks(program) if program.given_up is not None else (),
         kernel_arguments=tuple(b.sym_name.data for b in program.arguments),
+        status=status.sym_name.data,
     )
 
 
@@ -108,7 +110,7 @@ def _argument(buffer: BufferOp) -> HostArgument:
     shape = ["tokens" if of_tokens else f"{type.dims[0]}", *(str(n) for n in type.dims[1:])]
     return HostArgument(
         name=buffer.sym_name.data,
-        output=buffer.space.data == "output",
+        output=buffer.space.data is MemorySpace.OUTPUT,
         of_tokens=of_tokens,
         row_bytes=int(np.prod(dims, dtype=np.int64)) * element_bytes(type.element_type),
         shape=f"[{', '.join(shape)}] {type.element_type}",

@@ -8,7 +8,7 @@ from pathlib import Path
 import hpmoe_ir
 from hpmoe_ir.lowering.cpp_text import COLUMNS, function, listed
 from hpmoe_ir.lowering.host.example import example_source
-from hpmoe_ir.lowering.host.plan import STATUS, HostPlan, host_plan
+from hpmoe_ir.lowering.host.plan import HostPlan, host_plan
 from hpmoe_ir.lowering.host.source import host_header, host_source
 from hpmoe_ir.lowering.plan.program import ProgramPlan
 from hpmoe_ir.lowering.task_table import HEADER
@@ -84,7 +84,7 @@ def _enqueue(name: str) -> str:
 def kernel_source(plan: HostPlan) -> str:
     """Text of `kernel.asc`: the device source and what launches it."""
     given = [
-        "Address(call.status)" if a == STATUS else f"Address(arguments.{a})"
+        "Address(call.status)" if a == plan.status else f"Address(arguments.{a})"
         for a in plan.kernel_arguments
     ]
     given += [f"Address(call.{part})" for part in ("table", "workspace", "windows")]

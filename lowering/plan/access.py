@@ -38,7 +38,6 @@ from hpmoe_ir.lowering.plan.tiles import (
     GroupedRange,
     MatrixShape,
     PlannedAddress,
-    PlannedSpace,
     PutRange,
     ReturnRange,
     RowRange,
@@ -181,14 +180,14 @@ class AccessPlanner:
     def _address(self, buffer: BufferOp, element: ElementType, access: Access) -> Address:
         scope = self.scope
         name = buffer.sym_name.data
-        if buffer.space.data in ("input", "inout", "output"):
+        if buffer.space.data.is_of_caller:
             return ArgumentAddress(name)
         offset = scope.buffer_offset(name)
         copy = None
         if buffer.copies.value.data == 2:
             copy = scope.table.size(f"{camel(name)}Copy", copy_bytes(buffer) // element.bytes)
         peer = None if access.peer is None else scope.index(access.peer)
-        return PlannedAddress(PlannedSpace(buffer.space.data), offset, copy, peer)
+        return PlannedAddress(buffer.space.data, offset, copy, peer)
 
     def _extent(self, selector: Selector, extent: int, name: str, access: Access) -> Extent:
         """Extent of one dimension; `name` is that of the dimension's size."""

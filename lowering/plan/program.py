@@ -9,6 +9,7 @@ import numpy as np
 
 from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK, OrderOp
+from hpmoe_ir.dialects.symbol_names import KERNEL_NAMES
 from hpmoe_ir.lowering.plan.credits import (
     CreditPlan,
     credit_name,
@@ -18,7 +19,6 @@ from hpmoe_ir.lowering.plan.credits import (
 from hpmoe_ir.lowering.plan.family import FamilyPlan, plan_family
 from hpmoe_ir.lowering.plan.names import (
     CREDIT_LOCALS,
-    PARAMETERS,
     TASK_LOCALS,
     TYPES,
     check_cpp_name,
@@ -123,7 +123,7 @@ def plan_program(program: LoweredProgram) -> ProgramPlan:
 def _check_arguments(program: LoweredProgram) -> None:
     check_cpp_name(program.op, program.name, program.target)
     for buffer in program.arguments:
-        check_cpp_name(buffer, buffer.sym_name.data, program.target, PARAMETERS)
+        check_cpp_name(buffer, buffer.sym_name.data, program.target, KERNEL_NAMES)
 
 
 def _check_functions(

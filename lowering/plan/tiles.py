@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TypeAlias
 
+from hpmoe_ir.dialects.tile import MemorySpace
 from hpmoe_ir.lowering.plan.elements import ElementType
 from hpmoe_ir.lowering.plan.expressions import IntExpr
 from hpmoe_ir.lowering.plan.sizes import Offset, Size
@@ -111,13 +111,6 @@ class RowsExtent:
 Extent: TypeAlias = WholeExtent | BlockExtent | RowsExtent
 
 
-class PlannedSpace(StrEnum):
-    """Memory that the plan has given buffers a place in."""
-
-    WORKSPACE = "workspace"
-    WINDOW = "window"
-
-
 @dataclass(frozen=True)
 class ArgumentAddress:
     """Start of a buffer of the caller."""
@@ -129,7 +122,7 @@ class ArgumentAddress:
 class PlannedAddress:
     """Start of a buffer in the workspace or the window memory."""
 
-    space: PlannedSpace
+    space: MemorySpace
     offset: Offset
     copy: Size | None
     """Elements from one copy to the next, where launches alternate between two."""

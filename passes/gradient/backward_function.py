@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, StringAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FunctionType,
+    StringAttr,
+    SymbolRefAttr,
+)
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.traits import Pure
 from xdsl.utils.hints import isa
 
 from hpmoe_ir.diagnostics import refuse
+from hpmoe_ir.dialects.moe.signature import role_attributes
 from hpmoe_ir.dialects.placement import AnyTensor
+from hpmoe_ir.dialects.role import FORWARD, Role, RoleKind
 from hpmoe_ir.passes.gradient.reverse_sweep import Sweep
-
-BACKWARD = "_backward"
-"""What the name of a backward function ends in."""
-SAVED = "moe.saved"
-"""On a result of the forward and an argument of the backward function: the value's name."""
-GRADIENT = "moe.gradient"
-"""On an argument or result of the backward function: of which result or argument."""
-ACCUMULATOR = "moe.accumulator"
-"""On an argument of the backward function: of which weights."""
 
 
 @dataclass
@@ -40,7 +39,6 @@ class BackwardFunction:
     def build(self) -> None:
         """Adds saved values to the forward function's results, and the function behind it."""
         self._decide()
-        names = self._names()
         mapper = self._add_arguments()
         self._repeat(mapper)
         block = self.sweep.block
@@ -49,8 +47,8 @@ class BackwardFunction:
                 op.operands[i] = mapper.get(operand, operand)
         gradients = [mapper.get(value, value) for value in self.sweep.gradients.values()]
         block.add_op(ReturnOp(*gradients))
-        self._insert(gradients, names)
-        self._return_saved(names)
+        self._return_saved()
+        self._insert(gradients)
 
     def _decide(self) -> None:
         """Which forward values are given, which are made again: in the order of the function."""
@@ -70,28 +68,6 @@ class BackwardFunction:
             else:
                 self.saved[:0] = used
         self.inputs = [arg for arg in forward.args if arg in needed]
-
-    def _names(self) -> dict[SSAValue, str]:
-        """A name for each argument, result and saved value, each given once."""
-        last = self.function.body.block.last_op
-        assert last is not None
-        names: dict[SSAValue, str] = {}
-        used: set[str] = set()
-        for stem, values in (
-            ("arg", self.function.body.block.args),
-            ("out", last.operands),
-            ("saved", self.saved),
-        ):
-            for i, value in enumerate(values):
-                if value in names:
-                    continue
-                wanted = name = value.name_hint or f"{stem}{i}"
-                count = 1
-                while name in used:
-                    name, count = f"{wanted}_{count}", count + 1
-                used.add(name)
-                names[value] = name
-        return names
 
     def _add_arguments(self) -> dict[SSAValue, SSAValue]:
         """Adds arguments for inputs and saved values between gradients and accumulators."""
@@ -145,39 +121,44 @@ class BackwardFunction:
                 found.add(op)
         return found
 
-    def _insert(self, gradients: list[SSAValue], names: dict[SSAValue, str]) -> None:
-        block, sweep = self.sweep.block, self.sweep
-        marks = [
-            *({GRADIENT: names[value]} for value in sweep.results),
-            *({} for _ in self.inputs),
-            *({SAVED: names[value]} for value in self.saved),
-            *({ACCUMULATOR: names[arg]} for arg in sweep.accumulators),
+    def _insert(self, gradients: list[SSAValue]) -> None:
+        """Puts the function behind the forward one, its arguments and results with their roles."""
+        block, sweep, forward = self.sweep.block, self.sweep, self.function.body.block
+        last = forward.last_op
+        assert last is not None
+        results = list(last.operands)
+        roles = [
+            *(Role(RoleKind.RESULT_GRADIENT, results.index(value)) for value in sweep.results),
+            *(Role(RoleKind.ARGUMENT, arg.index) for arg in self.inputs),
+            *(Role(RoleKind.RESULT, results.index(value)) for value in self.saved),
+            *(Role(RoleKind.ACCUMULATOR, arg.index) for arg in sweep.accumulators),
         ]
-        backward = FuncOp(
-            self.function.sym_name.data + BACKWARD,
-            FunctionType.from_lists(block.arg_types, [value.type for value in gradients]),
-            Region(block),
-            arg_attrs=_attributes(marks),
-            res_attrs=_attributes([{GRADIENT: names[arg]} for arg in sweep.gradients]),
-        )
-        backward.location = self.function.location
         outer = self.function.parent
         assert isinstance(outer, Block), "a function is in a module"
+        name = self.function.sym_name.data
+        backward = FuncOp(
+            unused_name(outer, f"{name}_backward"),
+            FunctionType.from_lists(block.arg_types, [value.type for value in gradients]),
+            Region(block),
+            arg_attrs=role_attributes(roles),
+            res_attrs=role_attributes(
+                Role(RoleKind.ARGUMENT_GRADIENT, arg.index) for arg in sweep.gradients
+            ),
+        )
+        backward.attributes[FORWARD] = SymbolRefAttr(name)
+        backward.location = self.function.location
         outer.insert_op_after(backward, self.function)
 
-    def _return_saved(self, names: dict[SSAValue, str]) -> None:
+    def _return_saved(self) -> None:
         """Makes the saved values results of the forward function, those behind its own that are
         none yet."""
         last = self.function.body.block.last_op
         assert isinstance(last, ReturnOp)
         own = list(last.arguments)
-        results = [*own, *(value for value in self.saved if value not in own)]
-        attributes = [
-            dict(a.data) for a in self.function.res_attrs or [DictionaryAttr({})] * len(own)
-        ]
-        attributes += [{} for _ in results[len(own) :]]
-        for value in self.saved:
-            attributes[results.index(value)][SAVED] = StringAttr(names[value])
+        added = [value for value in self.saved if value not in own]
+        if not added:
+            return
+        results = [*own, *added]
         returned = ReturnOp(*results)
         returned.location = last.location
         block = self.function.body.block
@@ -187,12 +168,20 @@ class BackwardFunction:
         self.function.function_type = FunctionType.from_lists(
             block.arg_types, [value.type for value in results]
         )
-        if any(attributes):
-            self.function.res_attrs = ArrayAttr(DictionaryAttr(a) for a in attributes)
+        stated = self.function.res_attrs or [DictionaryAttr({})] * len(own)
+        saved = role_attributes([Role(RoleKind.SAVED)] * len(added))
+        self.function.res_attrs = ArrayAttr([*stated, *saved])
 
 
-def _attributes(marks: list[dict[str, str]]) -> ArrayAttr[DictionaryAttr]:
-    def strings(names: dict[str, str]) -> dict[str, Attribute]:
-        return {key: StringAttr(name) for key, name in names.items()}
-
-    return ArrayAttr(DictionaryAttr(strings(names)) for names in marks)
+def unused_name(module: Block, name: str) -> str:
+    """`name`, or with a number behind it where an operation of the module has it already."""
+    used = {
+        symbol.data
+        for op in module.ops
+        if isinstance(symbol := op.get_attr_or_prop("sym_name"), StringAttr)
+    }
+    wanted, count = name, 0
+    while name in used:
+        count += 1
+        name = f"{wanted}_{count}"
+    return name

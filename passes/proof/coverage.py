@@ -12,6 +12,7 @@ import numpy as np
 from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.dialects.tile import buffers_of
+from hpmoe_ir.dialects.tile.signature import GIVEN
 from hpmoe_ir.passes.analysis.task_uses import Use
 from hpmoe_ir.passes.proof.tasks import QueueTasks
 
@@ -47,7 +48,7 @@ def check_written(tasks: QueueTasks, uses_by_buffer: dict[str, list[Use]]) -> No
     """
     buffers = buffers_of(tasks.program)
     for name, uses in uses_by_buffer.items():
-        if buffers[name].space.data in ("input", "inout"):
+        if buffers[name].space.data in GIVEN:
             continue
         for i, use in enumerate(uses):
             if use.writes:

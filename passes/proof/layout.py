@@ -6,7 +6,7 @@ import numpy as np
 
 from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.queue import EventOp, ProgramOp, events_of
-from hpmoe_ir.dialects.tile import buffer_bytes, buffers_of, families_of
+from hpmoe_ir.dialects.tile import MemorySpace, buffer_bytes, buffers_of, families_of
 from hpmoe_ir.machines.machine import Machine, load_machine
 from hpmoe_ir.passes.proof.tasks import QueueTasks
 
@@ -50,7 +50,7 @@ def _check_counters(program: ProgramOp, machine: Machine) -> None:
         )
     end = counters + machine.counter_line * max((e for _, e, _ in taken), default=0)
     for name, buffer in buffers_of(program).items():
-        if buffer.space.data != "window" or buffer.offset is None:
+        if buffer.space.data is not MemorySpace.WINDOW or buffer.offset is None:
             continue
         begin = buffer.offset.value.data
         if begin < end and counters < begin + buffer_bytes(buffer):

@@ -9,7 +9,7 @@ import numpy as np
 
 from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.index import IntArray
-from hpmoe_ir.dialects.tile import BufferOp, buffer_bytes, buffers_of
+from hpmoe_ir.dialects.tile import BufferOp, MemorySpace, buffer_bytes, buffers_of
 from hpmoe_ir.integers import ceil_div
 from hpmoe_ir.passes.analysis.task_uses import PAIRS, Meeting, Use, conflicts, meeting
 from hpmoe_ir.passes.proof.order import OrderProof
@@ -201,7 +201,7 @@ def _check_overwrites(proof: OrderProof, uses: dict[str, list[Use]], told: RankS
     tasks = proof.tasks
     buffers = buffers_of(tasks.program)
     for name, on_buffer in uses.items():
-        if buffers[name].space.data != "window":
+        if buffers[name].space.data is not MemorySpace.WINDOW:
             continue
         copies = buffers[name].copies.value.data
         for later in (u for u in on_buffer if u.writes and u.access.peer is not None):

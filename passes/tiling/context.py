@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 from xdsl.traits import OpTrait
@@ -30,7 +29,8 @@ from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.moe import tensor_type
 from hpmoe_ir.dialects.placement import AnyTensor, RouteType, RowsAttr
 from hpmoe_ir.dialects.rowwise import RowwiseTrait
-from hpmoe_ir.dialects.tile import BufferOp, TasksOp
+from hpmoe_ir.dialects.symbol_names import TAKEN, SymbolNames
+from hpmoe_ir.dialects.tile import BufferOp, MemorySpace, MemorySpaceAttr, TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
 from hpmoe_ir.integers import ceil_div
 from hpmoe_ir.machines.core_kind import CoreKind
@@ -86,20 +86,19 @@ class Tiling:
     routes: dict[SSAValue, RouteBuffers] = field(default_factory=dict[SSAValue, RouteBuffers])
     outputs: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     """Values that the function returns, with the names of their buffers."""
-    used: set[str] = field(default_factory=set[str])
+    status: str = ""
+    """The buffer that says how a launch ended, once a route has been tiled."""
+    names: SymbolNames = field(default_factory=SymbolNames)
 
     def fresh(self, stem: str) -> str:
-        """A name that begins with `stem`: h, h_1, h_2."""
-        name, count = stem, 0
-        while name in self.used:
-            count += 1
-            name = f"{stem}_{count}"
-        self.used.add(name)
-        return name
+        """A name of the program that begins with `stem`: h, h_1, h_2."""
+        return self.names.fresh(stem)
 
-    def buffer(self, stem: str, space: str, type: BufferType | RouteType, copies: int = 1) -> str:
+    def buffer(
+        self, stem: str, space: MemorySpace, type: BufferType | RouteType, copies: int = 1
+    ) -> str:
         """Adds a buffer and returns its name."""
-        name = self.fresh(stem)
+        name = self.names.fresh(stem, TAKEN)
         self.buffers.append(BufferOp(name, space, type, copies))
         return name
 
@@ -108,7 +107,7 @@ class Tiling:
         name = self.outputs.get(value)
         if name is None:
             stem = value.name_hint or stem
-            name = self.buffer(stem, "workspace", buffer_type_of(tensor_type(value)))
+            name = self.buffer(stem, MemorySpace.WORKSPACE, buffer_type_of(tensor_type(value)))
         self.places[value] = name
         return name
 
@@ -132,7 +131,7 @@ class Tiling:
                     "be a result of the function, as the buffer is an argument",
                 )
             buffer = next(b for b in self.buffers if b.sym_name.data == name)
-            buffer.space = StringAttr("inout")
+            buffer.space = MemorySpaceAttr(MemorySpace.INOUT)
             # The output that was declared for the result is the argument itself.
             unused = self.outputs[total]
             self.buffers = [b for b in self.buffers if b.sym_name.data != unused]

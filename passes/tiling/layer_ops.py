@@ -21,7 +21,7 @@ from hpmoe_ir.dialects.access import (
 )
 from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.rowwise import RowwiseTrait
-from hpmoe_ir.dialects.tile import TasksOp
+from hpmoe_ir.dialects.tile import MemorySpace, TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
 from hpmoe_ir.integers import ceil_div
 from hpmoe_ir.kernels.device import FRACTAL
@@ -53,14 +53,14 @@ def window_tasks(op: comm.WindowOp, tiling: Tiling) -> None:
         ranks, rows, experts = type.dims
         type = BufferType((ranks, rows * experts), type.element_type)
     copies = 1 if op.per_launch is None else 2
-    tiling.places[op.window] = tiling.buffer(op.buffer.data, "window", type, copies)
+    tiling.places[op.window] = tiling.buffer(op.buffer.data, MemorySpace.WINDOW, type, copies)
 
 
 def count_tasks(op: comm.CountTokensOp, tiling: Tiling) -> None:
     """Each part of the tokens is counted by itself; whoever needs the sum adds the parts."""
     parts = tiling.partition.token_chunks
     experts = moe.tensor_type(op.counts).get_shape()[1]
-    counts = tiling.buffer("chunk_counts", "workspace", BufferType((parts, experts), i32))
+    counts = tiling.buffer("chunk_counts", MemorySpace.WORKSPACE, BufferType((parts, experts), i32))
     tiling.places[op.counts] = counts
     tiling.tasks(
         TasksOp(
@@ -102,12 +102,15 @@ def route_tasks(op: comm.RouteOp, tiling: Tiling) -> None:
         )
     chunk_counts = tiling.place(announced.counts)
     rows = type.tokens.data * type.top.data
-    route = tiling.buffer(op.route.name_hint or "route", "workspace", type)
-    order = tiling.buffer("order", "workspace", BufferType((rows,), i32, "sent"))
+    route = tiling.buffer(op.route.name_hint or "route", MemorySpace.WORKSPACE, type)
+    order = tiling.buffer("order", MemorySpace.WORKSPACE, BufferType((rows,), i32, "sent"))
     position = tiling.buffer(
-        "position", "workspace", BufferType((type.tokens.data, type.top.data), i32, "tokens")
+        "position",
+        MemorySpace.WORKSPACE,
+        BufferType((type.tokens.data, type.top.data), i32, "tokens"),
     )
-    status = tiling.buffer("status", "output", BufferType((STATUS_WORDS,), i32))
+    status = tiling.buffer("status", MemorySpace.OUTPUT, BufferType((STATUS_WORDS,), i32))
+    tiling.status = status
     tiling.routes[op.route] = RouteBuffers(type, route, order, position)
     tokens = TokenRows(D0, parts)
     tiling.tasks(

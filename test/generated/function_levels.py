@@ -59,7 +59,13 @@ class LevelFunction:
 
     def run(self, level: str, arguments: Arguments, seed: int) -> Results:
         """Results of each launch and rank."""
-        return run_level(level, self.compiled, self.name, arguments, seed, self.executable)
+        given = [
+            [[values[arg.name_hint or ""] for arg in self.op.args] for values in launch]
+            for launch in arguments
+        ]
+        found = run_level(level, self.compiled, self.name, given, seed, self.executable)
+        names = [name for name, _ in self.results()]
+        return [[dict(zip(names, rank, strict=True)) for rank in launch] for launch in found]
 
     def results(self) -> list[tuple[str, SSAValue]]:
         """Names and values of what the function returns."""

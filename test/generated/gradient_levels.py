@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import FuncOp
 
 from generated.cases import Case
@@ -22,11 +21,12 @@ from generated.textbook import (
     Value,
     directional_derivative,
     evaluate,
+    returned,
 )
-from hpmoe_ir.dialects.moe import tensor_type
+from hpmoe_ir.dialects.moe import stated_roles, tensor_type
+from hpmoe_ir.dialects.role import RoleKind
 from hpmoe_ir.interpreter.values import Array, rounded
 from hpmoe_ir.passes.analysis.level import RUN_LEVELS
-from hpmoe_ir.passes.gradient.backward_function import ACCUMULATOR, BACKWARD, GRADIENT
 
 
 def check_backward(
@@ -40,7 +40,10 @@ def check_backward(
 ) -> tuple[int, float]:
     """The backward direction at all levels, each with the values that it saved itself."""
     new = [
-        [_new_arguments(backward.op, launch.seed, rank, where) for rank in range(case.ranks)]
+        [
+            _new_arguments(forward.op, backward.op, launch.seed, rank, where)
+            for rank in range(case.ranks)
+        ]
         for launch, where in zip(case.launches, tokens, strict=True)
     ]
     fixed = [
@@ -66,23 +69,27 @@ def check_backward(
     return compare_results(backward, results, gradients, tokens)
 
 
-def _marked(function: FuncOp, mark: str) -> dict[str, str]:
-    """Arguments of the backward function with a mark, by name, and what they are for."""
+def _names(forward: FuncOp, backward: FuncOp, kind: RoleKind) -> dict[str, str]:
+    """Arguments of the backward function with a role, by name, and what of `forward` each has."""
     found: dict[str, str] = {}
-    for arg, attributes in zip(function.args, function.arg_attrs or (), strict=True):
-        if mark in attributes.data:
-            of = attributes.data[mark]
-            assert isinstance(of, StringAttr)
-            found[arg.name_hint or ""] = of.data
+    for arg, role in zip(backward.args, stated_roles(backward)[0], strict=True):
+        if role is not None and role.kind is kind and role.number is not None:
+            of = returned(forward) if kind is RoleKind.RESULT_GRADIENT else forward.args
+            found[arg.name_hint or ""] = of[role.number].name_hint or ""
     return found
 
 
-def _new_arguments(function: FuncOp, seed: int, rank: int, tokens: Tokens) -> dict[str, Array]:
+def _new_arguments(
+    forward: FuncOp, backward: FuncOp, seed: int, rank: int, tokens: Tokens
+) -> dict[str, Array]:
     """Gradients of results and accumulators of one rank, rounded to the type of each."""
     random = np.random.default_rng([seed, rank, 0x6772])
-    names = {*_marked(function, GRADIENT), *_marked(function, ACCUMULATOR)}
+    names = {
+        *_names(forward, backward, RoleKind.RESULT_GRADIENT),
+        *_names(forward, backward, RoleKind.ACCUMULATOR),
+    }
     found: dict[str, Array] = {}
-    for arg in function.args:
+    for arg in backward.args:
         if arg.name_hint in names:
             type = tensor_type(arg)
             rows = len(tokens.rows_of(rank, type.encoding))
@@ -102,18 +109,24 @@ def _check_derivatives(
 
     Raises Disagreement; no gradient rule takes part in this.
     """
-    weights = [arguments[name].exact for name in _marked(backward, GRADIENT)]
-    added = {of: arguments[name].exact for name, of in _marked(backward, ACCUMULATOR).items()}
+    weights = [
+        arguments[name].exact for name in _names(forward, backward, RoleKind.RESULT_GRADIENT)
+    ]
+    added = {
+        of: arguments[name].exact
+        for name, of in _names(forward, backward, RoleKind.ACCUMULATOR).items()
+    }
     random = np.random.default_rng(1)
-    for attributes, gradient in zip(backward.res_attrs or (), gradients, strict=True):
-        of = attributes.data[GRADIENT]
-        assert isinstance(of, StringAttr)
+    for role, gradient in zip(stated_roles(backward)[1], gradients, strict=True):
+        assert role is not None
+        assert role.number is not None
+        of = forward.args[role.number].name_hint or ""
         direction = random.standard_normal(gradient.exact.shape)
-        expected = directional_derivative(forward, arguments, {of.data: direction}, weights, tokens)
-        found = float(((gradient.exact - added.get(of.data, 0)) * direction).sum())
+        expected = directional_derivative(forward, arguments, {of: direction}, weights, tokens)
+        found = float(((gradient.exact - added.get(of, 0)) * direction).sum())
         scale = float(np.linalg.norm(gradient.exact) * np.linalg.norm(direction))
         if abs(expected - found) > 1e-7 * (scale + abs(expected)):
             raise Disagreement(
-                f"@{BACKWARD}: the gradient of {of.data} along a direction: expected "
+                f"@{backward.sym_name.data}: the gradient of {of} along a direction: expected "
                 f"{expected:.9g} from the forward function, found {found:.9g}"
             )

@@ -27,8 +27,8 @@ from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.driver.compiler import Compiled, compile_module, module_text
 from hpmoe_ir.driver.source import make_context, parse_module
 from hpmoe_ir.passes.analysis.level import RUN_LEVELS
-from hpmoe_ir.passes.gradient.backward_function import BACKWARD
 from hpmoe_ir.run.levels import CapacityError
+from hpmoe_ir.run.signature import backward_of, signatures
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,9 @@ def _check(case: Case) -> Agreed:
     elements, ratio = compare_results(forward, found, exact, tokens)
     if case.backward is None:
         return Agreed("forward", (forward.executable,), elements, ratio)
-    backward = LevelFunction(compiled, f"{FUNCTION}{BACKWARD}", case.orders)
+    gradients = backward_of(signatures(compiled.modules["moe"]), FUNCTION)
+    assert gradients is not None
+    backward = LevelFunction(compiled, gradients.name, case.orders)
     more = check_backward(case, forward, backward, values, found, exact, tokens)
     return Agreed(
         "both",

@@ -18,7 +18,7 @@ from hpmoe_ir.dialects.access import (
     TokenRows,
     WholeSelector,
 )
-from hpmoe_ir.dialects.tile import BufferOp, TasksOp
+from hpmoe_ir.dialects.tile import BufferOp, MemorySpace, TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
 from hpmoe_ir.dtypes import round_to
 from hpmoe_ir.interpreter.values import Array
@@ -42,7 +42,7 @@ class TileValue:
     rows: str
     """grouped, sent, tokens, or empty for a fixed number of them."""
     shape: tuple[int, int]
-    space: str = "workspace"
+    space: MemorySpace = MemorySpace.WORKSPACE
     first: int = 0
     """Whether it follows from what all ranks said in this launch: only that may be put."""
 
@@ -77,12 +77,12 @@ class FamilyMaker:
         return 16 * self.draw(1, 5)
 
     def buffer(
-        self, stem: str, space: str, dims: Sequence[int], rows: str = "", copies: int = 1
+        self, stem: str, space: MemorySpace, dims: Sequence[int], rows: str = "", copies: int = 1
     ) -> str:
         """Adds a buffer and returns its name."""
         name = f"{stem}{len(self.buffers)}"
         self.buffers.append(BufferOp(name, space, BufferType(list(dims), bf16, rows), copies))
-        if space == "input":
+        if space is MemorySpace.INPUT:
             self.inputs[name] = tuple(dims)
         return name
 
@@ -110,7 +110,7 @@ class FamilyMaker:
         old = [
             v
             for v in self.values
-            if v.space == "workspace"
+            if v.space is MemorySpace.WORKSPACE
             and (v.rows, v.shape) == (like.rows, like.shape)
             and v.name not in (like.name, but)
         ]
@@ -119,7 +119,7 @@ class FamilyMaker:
             self.values.remove(found)
             made = TileValue(found.name, like.rows, like.shape, first=like.first)
         else:
-            name = self.buffer(stem, "workspace", like.shape, like.rows)
+            name = self.buffer(stem, MemorySpace.WORKSPACE, like.shape, like.rows)
             made = TileValue(name, like.rows, like.shape, first=like.first)
         self.values.append(made)
         return made
@@ -194,7 +194,7 @@ class FamilyMaker:
         source = self.one([v for v in self.values if v.rows in ("", "grouped")])
         rows, depth = source.shape
         columns = self.width()
-        weights = self.buffer("w", "input", (depth, columns))
+        weights = self.buffer("w", MemorySpace.INPUT, (depth, columns))
         grid, selectors, route = self.cut(source)
         block = BlockSelector(D3, 16 * self.draw(1, columns // 16))
         grid[3] = ("n", -(-columns // block.size))
@@ -218,7 +218,7 @@ class FamilyMaker:
         kept = self.values[-3:]
         found: list[tuple[str, str]] = []
         for value in kept:
-            out = self.buffer("out", "output", value.shape, value.rows)
+            out = self.buffer("out", MemorySpace.OUTPUT, value.shape, value.rows)
             grid, selectors, route = self.cut(value)
             self.family(
                 "keep",

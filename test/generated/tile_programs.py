@@ -19,7 +19,7 @@ from generated.tile_families import TILE, Memory, TileValue
 from generated.tile_puts import ProgramMaker
 from hpmoe_ir.dialects import moe
 from hpmoe_ir.dialects.moe import RouteType
-from hpmoe_ir.dialects.tile import ProgramOp, TasksOp
+from hpmoe_ir.dialects.tile import MemorySpace, ProgramOp, TasksOp
 from hpmoe_ir.interpreter.values import Array
 from hpmoe_ir.passes.convert_comm_to_tile import ConvertCommToTilePass
 from hpmoe_ir.passes.convert_moe_to_comm import ConvertMoeToCommPass
@@ -131,8 +131,8 @@ def _routed(made: ProgramMaker, counts: tuple[int, ...]) -> ProgramOp:
 
     made.work.append(sent)
     made.values += [
-        TileValue("x", "tokens", (made.tokens, width), "input"),
-        TileValue("recv", "grouped", (route.rows.data, width), "window", 1),
+        TileValue("x", "tokens", (made.tokens, width), MemorySpace.INPUT),
+        TileValue("recv", "grouped", (route.rows.data, width), MemorySpace.WINDOW, 1),
     ]
     return program
 

@@ -11,6 +11,7 @@ from hpmoe_ir.dialects.access import (
     SentRows,
 )
 from hpmoe_ir.dialects.index import RANK
+from hpmoe_ir.dialects.tile import MemorySpace
 from hpmoe_ir.machines.core_kind import CoreKind
 
 
@@ -20,9 +21,9 @@ class ProgramMaker(FamilyMaker):
     def announce(self) -> None:
         """What a launch begins with: each rank tells all others, and hears from all."""
         rows, width = self.draw(1, 6), self.width()
-        x = self.buffer("x", "input", (rows, width))
+        x = self.buffer("x", MemorySpace.INPUT, (rows, width))
         # Two copies: a rank may be a launch ahead of one that still reads.
-        window = self.buffer("news", "window", (self.ranks, rows, width), copies=2)
+        window = self.buffer("news", MemorySpace.WINDOW, (self.ranks, rows, width), copies=2)
         self.family(
             "tell",
             [("p", self.ranks)],
@@ -32,7 +33,7 @@ class ProgramMaker(FamilyMaker):
             [Access(window, (IndexSelector(RANK), WHOLE, WHOLE), D0)],
         )
         total = self.ranks * rows
-        heard = self.buffer("heard", "workspace", (total, width))
+        heard = self.buffer("heard", MemorySpace.WORKSPACE, (total, width))
         self.family(
             "hear",
             [("p", self.ranks)],
@@ -43,8 +44,8 @@ class ProgramMaker(FamilyMaker):
         )
         # A product of all rows: whatever follows from it comes after all ranks' news.
         columns = self.width()
-        weights = self.buffer("w", "input", (width, columns))
-        mixed = self.buffer("mixed", "workspace", (total, columns))
+        weights = self.buffer("w", MemorySpace.INPUT, (width, columns))
+        mixed = self.buffer("mixed", MemorySpace.WORKSPACE, (total, columns))
         block = 16 * self.draw(1, columns // 16)
         self.family(
             "mix",
@@ -60,7 +61,7 @@ class ProgramMaker(FamilyMaker):
 
         # Each rank hears from all that they have heard: without this, a quick rank may tell in its
         # next launch what a slow one's counter takes for another rank's word of this launch.
-        back = self.buffer("heard_by", "window", (self.ranks, total, columns))
+        back = self.buffer("heard_by", MemorySpace.WINDOW, (self.ranks, total, columns))
         self.family(
             "answer",
             [("p", self.ranks)],
@@ -69,7 +70,7 @@ class ProgramMaker(FamilyMaker):
             [Access(mixed, (WHOLE, WHOLE))],
             [Access(back, (IndexSelector(RANK), WHOLE, WHOLE), D0)],
         )
-        answers = self.buffer("answers", "workspace", (self.ranks * total, columns))
+        answers = self.buffer("answers", MemorySpace.WORKSPACE, (self.ranks * total, columns))
         self.family(
             "end",
             [("p", self.ranks)],
@@ -84,7 +85,7 @@ class ProgramMaker(FamilyMaker):
 
         self.work += [told, multiplied(heard, weights, mixed), answered]
         self.values += [
-            TileValue(x, "", (rows, width), "input"),
+            TileValue(x, "", (rows, width), MemorySpace.INPUT),
             TileValue(heard, "", (total, width)),
             TileValue(answers, "", (self.ranks * total, columns)),
             TileValue(mixed, "", (total, columns), first=1),
@@ -101,7 +102,7 @@ class ProgramMaker(FamilyMaker):
         parts = -(-rows // size)
         if self.draw(0, 1):
             step = self.draw(0, self.ranks - 1)
-            window = self.buffer("ring", "window", (rows, width))
+            window = self.buffer("ring", MemorySpace.WINDOW, (rows, width))
             self.family(
                 "ring",
                 [("r", parts)],
@@ -116,9 +117,9 @@ class ProgramMaker(FamilyMaker):
                 memory[window] = [sent[(r - step) % self.ranks] for r in range(self.ranks)]
 
             self.work.append(passed)
-            self.values.append(TileValue(window, "", (rows, width), "window", first=1))
+            self.values.append(TileValue(window, "", (rows, width), MemorySpace.WINDOW, first=1))
             return
-        window = self.buffer("all", "window", (self.ranks, rows, width))
+        window = self.buffer("all", MemorySpace.WINDOW, (self.ranks, rows, width))
         peer = D0 if self.draw(0, 1) else (RANK + D0) % self.ranks
         self.family(
             "spread",
@@ -130,7 +131,7 @@ class ProgramMaker(FamilyMaker):
         )
         # One of the ranks' parts goes on.
         of = self.draw(0, self.ranks - 1)
-        target = self.buffer("part", "workspace", (rows, width))
+        target = self.buffer("part", MemorySpace.WORKSPACE, (rows, width))
         block = self.draw(1, rows)
         self.family(
             "take",
@@ -160,7 +161,7 @@ class ProgramMaker(FamilyMaker):
             return
         source = self.one(choice)
         width = source.shape[1]
-        window = self.buffer("back", "window", (self.tokens * self.top, width), "sent")
+        window = self.buffer("back", MemorySpace.WINDOW, (self.tokens * self.top, width), "sent")
         chunk = self.chunk(D2)
         self.family(
             "return",
@@ -181,4 +182,6 @@ class ProgramMaker(FamilyMaker):
             memory[window] = [pairs[where.sent(rank)] for rank in range(self.ranks)]
 
         self.work.append(returned)
-        self.values.append(TileValue(window, "sent", (self.tokens * self.top, width), "window", 1))
+        self.values.append(
+            TileValue(window, "sent", (self.tokens * self.top, width), MemorySpace.WINDOW, 1)
+        )

@@ -20,7 +20,7 @@ from hpmoe_ir.dialects.queue import (
     signals_of,
     waits_of,
 )
-from hpmoe_ir.dialects.tile import buffers_of
+from hpmoe_ir.dialects.tile import MemorySpace, buffers_of
 from hpmoe_ir.dialects.tile.types import IndexAttr, dense_i32
 from mutants.mutant import Change
 
@@ -202,7 +202,7 @@ def share_counter(program: ProgramOp) -> Iterator[Change]:
 def counters_in_window(program: ProgramOp) -> Iterator[Change]:
     """The counters begin where a window lies."""
     for name, buffer in buffers_of(program).items():
-        if buffer.space.data == "window":
+        if buffer.space.data is MemorySpace.WINDOW:
 
             def change(p: ProgramOp, name: str = name) -> None:
                 offset = buffers_of(p)[name].offset

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from hpmoe_ir.dialects.queue import ProgramOp, events_of
-from hpmoe_ir.dialects.tile import BufferOp, buffer_bytes, buffers_of, copy_bytes
+from hpmoe_ir.dialects.tile import BufferOp, MemorySpace, buffer_bytes, buffers_of, copy_bytes
 from hpmoe_ir.machines.machine import load_machine
 from mutants.boxes import BoxAccess, all_accesses
 from mutants.task_graph import TaskGraph
@@ -40,7 +40,7 @@ def find_needs(program: ProgramOp, graph: TaskGraph) -> Needs:
         launch = graph.tasks[access.node].launch
         buffer = buffers[access.box.buffer]
         copy = launch % buffer.copies.value.data
-        if buffer.space.data == "window":
+        if buffer.space.data is MemorySpace.WINDOW:
             places[access.box.rank, access.box.buffer, copy].append(access)
         else:
             # Other launches of the rank come before or after as a whole.
@@ -66,7 +66,7 @@ def _share_memory(
     a, b = buffers[key[1]], buffers[other[1]]
     if key[0] != other[0] or a.space != b.space or a.offset is None or b.offset is None:
         return False
-    if a.space.data == "workspace" and key[2] != other[2]:
+    if a.space.data is MemorySpace.WORKSPACE and key[2] != other[2]:
         return False
 
     def begin(buffer: BufferOp, copy: int) -> int:
@@ -133,7 +133,7 @@ def _check_counters(program: ProgramOp, buffers: dict[str, BufferOp], needs: Nee
         assert event.line is not None
         begin = program.counters.value.data + event.line.value.data * line
         for buffer in buffers.values():
-            if buffer.space.data == "window" and buffer.offset is not None:
+            if buffer.space.data is MemorySpace.WINDOW and buffer.offset is not None:
                 first = buffer.offset.value.data
                 if first < begin + event.line_count * line and begin < first + buffer_bytes(buffer):
                     needs.wrong.append(f"counters of @{name} lie in @{buffer.sym_name.data}")

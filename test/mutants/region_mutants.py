@@ -21,7 +21,7 @@ from hpmoe_ir.dialects.access import (
     format_access,
 )
 from hpmoe_ir.dialects.queue import ProgramOp
-from hpmoe_ir.dialects.tile import TasksOp, buffer_bytes, buffers_of, families_of
+from hpmoe_ir.dialects.tile import MemorySpace, TasksOp, buffer_bytes, buffers_of, families_of
 from hpmoe_ir.dialects.tile.types import AccessAttr
 from mutants.mutant import Change
 
@@ -42,7 +42,7 @@ def _regions(program: ProgramOp) -> Iterator[tuple[str, bool, int, Access]]:
     for name, family in families_of(program).items():
         for writes in (False, True):
             for at, region in enumerate(family.write_accesses if writes else family.read_accesses):
-                if buffers[region.buffer].space.data != "input":
+                if buffers[region.buffer].space.data is not MemorySpace.INPUT:
                     yield name, writes, at, region
 
 

@@ -23,9 +23,10 @@ from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.passes.policies.depth_first import DepthFirst
 from hpmoe_ir.passes.policies.operator_order import OperatorOrder
 from hpmoe_ir.passes.policies.published import Published
-from hpmoe_ir.run.directions import backward_values, forward_values
+from hpmoe_ir.run.directions import backward_arguments, forward_arguments
 from hpmoe_ir.run.execution import RankInputs, Raw, build_program, run_program
 from hpmoe_ir.run.levels import rank_inputs, run_level
+from hpmoe_ir.run.signature import signatures
 from hpmoe_ir.runtime.cpu_build import cache_dir
 
 LAUNCHES = 3
@@ -157,7 +158,8 @@ def compile_start(start: Start) -> Program:
         make_context(), layer_module(start.config), start.lowering, backward=DeriveBackwardPass()
     )
     values = [_launch_values(start.config, n) for n in range(start.launches)]
-    forward = [forward_values(v) for v in values]
+    known = signatures(compiled.modules["moe"])
+    forward = [forward_arguments(known[FUNCTION], v) for v in values]
     name = FUNCTION
     given = forward
     if start.direction == "backward":
@@ -165,7 +167,10 @@ def compile_start(start: Start) -> Program:
         kernel = compiled.kernels[FUNCTION]
         executable = build_program(kernel.program, kernel.source)
         results = run_level("code", compiled, FUNCTION, forward, 0, executable)
-        given = [backward_values(v, r) for v, r in zip(values, results, strict=True)]
+        given = [
+            backward_arguments(known[name], known[FUNCTION], v, r)
+            for v, r in zip(values, results, strict=True)
+        ]
     kernel = compiled.kernels[name]
     inputs = [[rank_inputs(kernel, by_name) for by_name in launch] for launch in given]
     module = ModuleOp([kernel.program.op.clone()])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from hpmoe_ir.dialects.placement import RouteType
-from hpmoe_ir.dialects.tile import BufferOp, buffer_route_type
+from hpmoe_ir.dialects.tile import BufferOp, MemorySpace, buffer_route_type
 from mutants.boxes import Box, BoxAccess, buffer_dims
 from mutants.task_graph import TaskGraph
 
@@ -25,7 +25,11 @@ def unwritten(
     for access in accesses:
         task = graph.tasks[access.node]
         buffer = buffers[access.box.buffer]
-        if access.writes or task.launch > 1 or buffer.space.data in ("input", "inout"):
+        if (
+            access.writes
+            or task.launch > 1
+            or buffer.space.data in (MemorySpace.INPUT, MemorySpace.INOUT)
+        ):
             continue
         earlier = [
             w

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from xdsl.dialects.func import FuncOp
 
-from hpmoe_ir.dialects.tile import buffer_bytes
+from hpmoe_ir.dialects.role import Role
+from hpmoe_ir.dialects.tile import MemorySpace, buffer_bytes
 from hpmoe_ir.driver.compiler import Compiled, compile_module
 from hpmoe_ir.driver.saved_bytes import saved_values
 from hpmoe_ir.driver.source import make_context
@@ -29,11 +30,18 @@ from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.passes.policies.operator_order import OperatorOrder
 from hpmoe_ir.passes.policies.published import Published
-from hpmoe_ir.run.directions import backward_values, forward_values
+from hpmoe_ir.run.directions import (
+    DOWN,
+    UP,
+    backward_arguments,
+    forward_arguments,
+    layer_gradients,
+)
 from hpmoe_ir.run.execution import build_program
 from hpmoe_ir.run.gradient_tolerance import compare_gradients, gradient_tolerance
 from hpmoe_ir.run.levels import run_level
 from hpmoe_ir.run.oracle import Oracle
+from hpmoe_ir.run.signature import signatures
 from hpmoe_ir.runtime.cpu_model import MEMORY_MODELS
 from hpmoe_ir.tools.hpmoe import main
 
@@ -135,20 +143,24 @@ def run_both(
     values: Sequence[LayerValues],
     level: str,
     seed: int = 0,
-    accumulators: Mapping[str, Array] | None = None,
+    accumulators: Mapping[Role, Array] | None = None,
 ) -> list[list[dict[str, Array]]]:
     """The gradients of each launch and rank, from the saved values of the same level."""
     executables: dict[str, Path | None] = dict.fromkeys((FORWARD, BACKWARD))
     if level == "code":
         for name, kernel in compiled.kernels.items():
             executables[name] = build_program(kernel.program, kernel.source)
-    inputs = [forward_values(v) for v in values]
+    known = signatures(compiled.modules["moe"])
+    forward, backward = known[FORWARD], known[BACKWARD]
+    inputs = [forward_arguments(forward, v) for v in values]
     memory = MEMORY_MODELS[seed % 2]  # half of the interleavings are weak
     results = run_level(level, compiled, FORWARD, inputs, seed, executables[FORWARD], memory=memory)
-    given = [backward_values(v, r) for v, r in zip(values, results, strict=True)]
-    if accumulators is not None:
-        given = [[{**by_name, **accumulators} for by_name in launch] for launch in given]
-    return run_level(level, compiled, BACKWARD, given, seed, executables[BACKWARD], memory=memory)
+    given = [
+        backward_arguments(backward, forward, v, r, accumulators)
+        for v, r in zip(values, results, strict=True)
+    ]
+    found = run_level(level, compiled, BACKWARD, given, seed, executables[BACKWARD], memory=memory)
+    return [[layer_gradients(backward, forward, rank) for rank in launch] for launch in found]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -192,7 +204,7 @@ def test_recompute(recompute: tuple[str, ...], oracle: Oracle) -> None:
     printed = sum(value.bytes for value in saved_values(function))
     program = compiled.kernels[FORWARD].program
     names = {value.name for value in saved_values(function)}
-    allocated = [b for b in program.in_space("output") if b.sym_name.data in names]
+    allocated = [b for b in program.in_space(MemorySpace.OUTPUT) if b.sym_name.data in names]
     assert len(allocated) == len(names)
     assert printed == sum(buffer_bytes(b) for b in allocated)
 
@@ -218,17 +230,17 @@ def test_accumulation(level: str) -> None:
     config = case.config()
     local, hidden, width = config.local_experts, config.hidden, config.width
     rng = np.random.default_rng(3)
-    start: dict[str, Array] = {
-        "dw13_acc": rng.standard_normal((local, hidden, 2 * width), np.float32),
-        "dw2_acc": rng.standard_normal((local, width, hidden), np.float32),
+    start: dict[Role, Array] = {
+        UP: rng.standard_normal((local, hidden, 2 * width), np.float32),
+        DOWN: rng.standard_normal((local, width, hidden), np.float32),
     }
     (summed,) = run_both(case, compiled, values, level, accumulators=start)
     plain = Case("")
     (alone,) = run_both(plain, plain.compile(), values, level)
     for a, b in zip(summed, alone, strict=True):
-        for name in ("dw13", "dw2"):
+        for role, name in ((UP, "dw13"), (DOWN, "dw2")):
             # One more rounding of the sum in f32.
-            expected = start[f"{name}_acc"] + b[name]
+            expected = start[role] + b[name]
             np.testing.assert_allclose(a[name], expected, rtol=2.0**-22, atol=2.0**-22)
             assert (a[name] != b[name]).any()
 
@@ -253,10 +265,7 @@ def test_gradients_in_f32(level: str, ranks: int, oracle: Oracle) -> None:
     compiled = compile_module(
         make_context(), module, case.lowering, down_to=level, backward=case.backward
     )
-    inputs = [forward_values(v) for v in values]
-    results = run_level(level, compiled, FORWARD, inputs)
-    given = [backward_values(v, r) for v, r in zip(values, results, strict=True)]
-    (gradients,) = run_level(level, compiled, BACKWARD, given)
+    (gradients,) = run_both(case, compiled, values, level)
     result = compare_gradients(
         gradients, oracle.gradients(values[0]), gradient_tolerance(values[0])
     )

@@ -98,18 +98,21 @@ def bf16(array: Array) -> Array:
 
 
 def values(seed: int = 5) -> list[Values]:
-    """Two ranks with 9 and 5 tokens; values large enough for the clamp to have something to do."""
+    """Tokens, ids, gate weights, w13 and w2 of two ranks with 9 and 5 tokens.
+
+    Values are large enough for the clamp to have something to do.
+    """
     rng = np.random.default_rng(seed)
     launch: list[Values] = []
     for tokens in (9, 5):
         launch.append(
-            {
-                "x": bf16(rng.standard_normal((tokens, 48))),
-                "ids": np.argsort(rng.random((tokens, 6)), axis=1)[:, :2].astype(np.int32),
-                "gate": rng.random((tokens, 2)).astype(np.float32),
-                "w13": bf16(rng.standard_normal((3, 48, 64))),
-                "w2": bf16(rng.standard_normal((3, 32, 48)) / 6),
-            }
+            [
+                bf16(rng.standard_normal((tokens, 48))),
+                np.argsort(rng.random((tokens, 6)), axis=1)[:, :2].astype(np.int32),
+                rng.random((tokens, 2)).astype(np.float32),
+                bf16(rng.standard_normal((3, 48, 64))),
+                bf16(rng.standard_normal((3, 32, 48)) / 6),
+            ]
         )
     return launch
 
@@ -118,7 +121,7 @@ def run(layer: Compiled, level: str) -> list[Array]:
     kernel = layer.forward
     executable = build_program(kernel.program, kernel.source) if level == "code" else None
     (results,) = run_level(level, layer, "layer", [values()], executable=executable)
-    return [r["out"] for r in results]
+    return [out for (out,) in results]
 
 
 def assert_close(found: list[Array], expected: list[Array]) -> None:
@@ -131,14 +134,14 @@ def assert_close(found: list[Array], expected: list[Array]) -> None:
 def textbook() -> list[Array]:
     """Token by token in f64."""
     launch = values()
-    w13, w2 = (np.concatenate([v[n] for v in launch]).astype(np.float64) for n in ("w13", "w2"))
+    w13, w2 = (np.concatenate([v[n] for v in launch]).astype(np.float64) for n in (3, 4))
     results: list[Array] = []
-    for v in launch:
-        out = np.zeros(v["x"].shape)
-        for t, experts in enumerate(v["ids"]):
+    for x, ids, weights, *_ in launch:
+        out = np.zeros(x.shape)
+        for t, experts in enumerate(ids):
             for k, e in enumerate(experts):
-                gate, up = np.split(np.clip(v["x"][t] @ w13[e], -7, 7), 2)
-                out[t] += v["gate"][t, k] * ((gate / (1 + np.exp(-gate)) * up) @ w2[e])
+                gate, up = np.split(np.clip(x[t] @ w13[e], -7, 7), 2)
+                out[t] += weights[t, k] * ((gate / (1 + np.exp(-gate)) * up) @ w2[e])
         results.append(out)
     return results
 

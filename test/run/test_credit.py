@@ -27,9 +27,10 @@ from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.passes.policies.arrival import Arrival
 from hpmoe_ir.passes.policies.policy import Policy
-from hpmoe_ir.run.directions import backward_values, forward_values
+from hpmoe_ir.run.directions import backward_arguments, forward_arguments
 from hpmoe_ir.run.execution import RankInputs, Raw, build_program, run_program
 from hpmoe_ir.run.levels import rank_inputs, run_level
+from hpmoe_ir.run.signature import signatures
 from hpmoe_ir.runtime.task_records import Records
 
 RANKS, EXPERTS, LAUNCHES = 4, 8, 3
@@ -154,7 +155,7 @@ CASES = (
 @pytest.mark.parametrize("options", CASES, ids=lambda o: f"{o.policy.name}-{o.granularity}")
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_puts_without_rows_send_no_signal(direction: str, options: Options, routing: Draw) -> None:
-    launches: list[list[dict[str, Array]]] = []
+    launches: list[list[list[Array]]] = []
     counts: list[IntArray] = []
     for launch in range(1, LAUNCHES + 1):
         ids = [routing(rank, tokens, launch) for rank, tokens in enumerate(TOKENS)]
@@ -162,11 +163,13 @@ def test_puts_without_rows_send_no_signal(direction: str, options: Options, rout
         ranks = [RankRouting(i.astype(np.int32), g) for i, g in zip(ids, gates, strict=True)]
         values = make_values(LAYER, TOKENS, ranks, 3, launch)
         counts.append(np.stack([np.bincount(i.ravel(), minlength=EXPERTS) for i in ids]))
-        arguments = forward_values(values)
+        known = signatures(compiled(LAYER, options, False).modules["moe"])
+        forward, backward = known[FUNCTION], known[f"{FUNCTION}_backward"]
+        arguments = forward_arguments(forward, values)
         if direction == "backward":
             plain = compiled(LAYER, options, False)
             (saved,) = run_level("queue", plain, FUNCTION, [arguments])
-            arguments = backward_values(values, saved)
+            arguments = backward_arguments(backward, forward, values, saved)
         launches.append(arguments)
     name = FUNCTION if direction == "forward" else f"{FUNCTION}_backward"
     kernels = {c: compiled(LAYER, options, c).kernels[name] for c in (False, True)}
@@ -193,12 +196,13 @@ def test_puts_without_rows_send_no_signal(direction: str, options: Options, rout
 def test_over_capacity_no_put_signals() -> None:
     """More rows than there is room for in launch 2 of 3: no put has rows, all are credited."""
     config = LAYER.with_sizes(capacity=40)
-    kernel = compiled(config, Options(), True).kernels[FUNCTION]
+    layer = compiled(config, Options(), True)
+    kernel, forward = layer.kernels[FUNCTION], signatures(layer.modules["moe"])[FUNCTION]
     launches: list[list[RankInputs]] = []
     for launch, tokens in enumerate([(4, 0, 0, 4), (40, 3, 0, 9), (4, 4, 4, 0)], 1):
         ids = [two_experts(r, t, launch).astype(np.int32) for r, t in enumerate(tokens)]
         ranks = [RankRouting(i, np.ones(i.shape, dtype=np.float32)) for i in ids]
-        values = forward_values(make_values(config, tokens, ranks, 3, launch))
+        values = forward_arguments(forward, make_values(config, tokens, ranks, 3, launch))
         launches.append([rank_inputs(kernel, v) for v in values])
     for seed in range(4):
         found = run(kernel, launches, seed)

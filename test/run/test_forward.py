@@ -25,10 +25,11 @@ from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.passes.policies.depth_first import DepthFirst
 from hpmoe_ir.passes.policies.operator_order import OperatorOrder
 from hpmoe_ir.passes.policies.published import Published
-from hpmoe_ir.run.directions import forward_values
+from hpmoe_ir.run.directions import OUTPUT, forward_arguments
 from hpmoe_ir.run.execution import build_program
 from hpmoe_ir.run.levels import CapacityError, run_level
 from hpmoe_ir.run.oracle import Oracle
+from hpmoe_ir.run.signature import signatures
 from hpmoe_ir.run.tolerance import compare, tolerance
 from hpmoe_ir.runtime.cpu_model import MEMORY_MODELS
 from hpmoe_ir.tools.hpmoe import main
@@ -143,11 +144,13 @@ def test_all_levels_agree_with_mindspore(case: Case, oracle: Oracle) -> None:
     references = [oracle.layer(values) for values in launches]
     compiled = compile_module(make_context(), layer_module(config), case.lowering)
     executable = build_program(compiled.forward.program, compiled.forward.source)
-    inputs = [forward_values(values) for values in launches]
+    forward = signatures(compiled.modules["moe"])[FUNCTION]
+    inputs = [forward_arguments(forward, values) for values in launches]
+    out = forward.result(OUTPUT)
     for level in RUN_LEVELS:
         results = run_level(level, compiled, FUNCTION, inputs, 0, executable)
         for values, result, reference in zip(launches, results, references, strict=True):
-            outputs = [by_name["out"] for by_name in result]
+            outputs = [rank[out] for rank in result]
             result = compare(outputs, reference, tolerance(values))
             assert result.passed, f"{level}: {result}"
     first = run_level("code", compiled, FUNCTION, inputs, 0, executable)
@@ -155,7 +158,7 @@ def test_all_levels_agree_with_mindspore(case: Case, oracle: Oracle) -> None:
         memory = MEMORY_MODELS[seed % 2]  # half of them weak
         again = run_level("code", compiled, FUNCTION, inputs, seed, executable, memory=memory)
         same = [
-            a["out"].tobytes() == b["out"].tobytes()
+            a[out].tobytes() == b[out].tobytes()
             for x, y in zip(first, again, strict=True)
             for a, b in zip(x, y, strict=True)
         ]
@@ -170,8 +173,9 @@ def test_more_rows_than_the_capacity(level: str) -> None:
     compiled = compile_module(make_context(), layer_module(config), LowerMoePass())
     executable = build_program(compiled.forward.program, compiled.forward.source)
     kind = InterpretationError if level in ("moe", "comm") else CapacityError
+    given = forward_arguments(signatures(compiled.modules["moe"])[FUNCTION], values)
     with pytest.raises(kind, match=r"^rank 0\b.*(512.*500|500.*512).*$"):
-        run_level(level, compiled, FUNCTION, [forward_values(values)], 0, executable)
+        run_level(level, compiled, FUNCTION, [given], 0, executable)
 
 
 def test_a_launch_after_one_over_capacity() -> None:
@@ -181,8 +185,9 @@ def test_a_launch_after_one_over_capacity() -> None:
     executable = build_program(compiled.forward.program, compiled.forward.source)
     bad = make_values(config, [64] * 4, parse_routing("one-expert"), 0)
     good = make_values(config, [64] * 4, parse_routing("balanced"), 0, 2)
+    forward = signatures(compiled.modules["moe"])[FUNCTION]
+    launches = [forward_arguments(forward, values) for values in (good, bad, good)]
     with pytest.raises(CapacityError):
-        launches = [forward_values(values) for values in (good, bad, good)]
         run_level("code", compiled, FUNCTION, launches, 0, executable)
 
 

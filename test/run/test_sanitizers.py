@@ -18,9 +18,10 @@ from hpmoe_ir.layer.values import make_values
 from hpmoe_ir.machines.machine import load_machine
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.pipeline import LowerMoePass
-from hpmoe_ir.run.directions import backward_values, forward_values
+from hpmoe_ir.run.directions import backward_arguments, forward_arguments
 from hpmoe_ir.run.execution import build_program, run_program
 from hpmoe_ir.run.levels import Values, rank_inputs, run_level
+from hpmoe_ir.run.signature import signatures
 from hpmoe_ir.runtime.cpu_build import KernelEntry, build, build_engine
 from hpmoe_ir.runtime.cpu_model import RankLaunch, execute
 from hpmoe_ir.runtime.device_fault import DeviceFault
@@ -44,10 +45,12 @@ def layer() -> tuple[Compiled, dict[str, Path], dict[str, list[list[Values]]]]:
         built = pool.map(sanitized, compiled.kernels.values())
         executables = dict(zip(compiled.kernels, built, strict=True))
     values = make_values(config, [33, 64], parse_routing("zipf:1.2"), 3, 1)
-    forward: list[list[Values]] = [[*forward_values(values)]]
+    known = signatures(compiled.modules["moe"])
+    forward: list[list[Values]] = [[*forward_arguments(known[FORWARD], values)]]
     plain = build_program(compiled.forward.program, compiled.forward.source)
     (results,) = run_level("code", compiled, FORWARD, forward, executable=plain)
-    backward: list[list[Values]] = [[*backward_values(values, results)]]
+    given = backward_arguments(known[BACKWARD], known[FORWARD], values, results)
+    backward: list[list[Values]] = [[*given]]
     return compiled, executables, {FORWARD: forward, BACKWARD: backward}
 
 

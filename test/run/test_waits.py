@@ -12,16 +12,17 @@ import pytest
 
 from hpmoe_ir.driver.compiler import CompiledKernel, compile_module, compile_program
 from hpmoe_ir.driver.source import make_context
-from hpmoe_ir.frontends.build_layer import layer_module
+from hpmoe_ir.frontends.build_layer import FUNCTION, layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.layer.routing import parse_routing
 from hpmoe_ir.layer.values import make_values
 from hpmoe_ir.lowering.targets import code_target
 from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.passes.set_waits import SetWaitsPass
-from hpmoe_ir.run.directions import forward_values
+from hpmoe_ir.run.directions import forward_arguments
 from hpmoe_ir.run.execution import build_program, run_program
 from hpmoe_ir.run.levels import Values, rank_inputs
+from hpmoe_ir.run.signature import signatures
 from hpmoe_ir.runtime.cpu_model import MEMORY_MODELS
 from hpmoe_ir.runtime.device_fault import DeviceFault
 
@@ -61,7 +62,10 @@ def layer(*waits: SetWaitsPass) -> Layer:
         options.apply(ctx, lowered)
     kernel = compile_program(lowered, code_target(), compiled.functions[0])
     routing = parse_routing("zipf:1.2")
-    launches = [forward_values(make_values(config, [64, 64], routing, 3, n)) for n in (1, 2)]
+    forward = signatures(layer_module(config))[FUNCTION]
+    launches = [
+        forward_arguments(forward, make_values(config, [64, 64], routing, 3, n)) for n in (1, 2)
+    ]
     return Layer(kernel, launches)
 
 

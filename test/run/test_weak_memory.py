@@ -13,15 +13,16 @@ import pytest
 
 from hpmoe_ir.driver.compiler import Compiled, compile_module
 from hpmoe_ir.driver.source import make_context
-from hpmoe_ir.frontends.build_layer import layer_module
+from hpmoe_ir.frontends.build_layer import FUNCTION, layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.layer.routing import parse_routing
 from hpmoe_ir.layer.values import make_values
 from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.run import execution
-from hpmoe_ir.run.directions import forward_values
+from hpmoe_ir.run.directions import forward_arguments
 from hpmoe_ir.run.execution import DEVICE_INCLUDE, build_program, run_program
 from hpmoe_ir.run.levels import Values, rank_inputs
+from hpmoe_ir.run.signature import signatures
 from hpmoe_ir.runtime.cpu_model import MemoryModel
 from hpmoe_ir.runtime.device_fault import DeviceFault
 
@@ -58,7 +59,10 @@ def layer() -> Layer:
     """The small DeepSeek-V3 layer on 2 ranks."""
     config = preset_layer("deepseek-v3-tiny").with_sizes(ranks=2)
     routing = parse_routing("zipf:1.2")
-    launches = [forward_values(make_values(config, [64, 64], routing, 3, n)) for n in (1, 2)]
+    forward = signatures(layer_module(config))[FUNCTION]
+    launches = [
+        forward_arguments(forward, make_values(config, [64, 64], routing, 3, n)) for n in (1, 2)
+    ]
     compiled = compile_module(make_context(), layer_module(config), LowerMoePass())
     executable = build_program(compiled.forward.program, compiled.forward.source)
     layer = Layer(compiled, launches)

@@ -8,7 +8,7 @@ tile.program @layer ranks 2 {
 // -----
 
 // Without a status nobody would know of a rank that is over capacity.
-// CHECK-NEXT: host-invalid.mlir:[[# @LINE + 1]]:1: error: target host: @layer: expected an output @status of !tile.buffer<16xi32>, where the kernel says whether a rank is over capacity, found none
+// CHECK-NEXT: host-invalid.mlir:[[# @LINE + 1]]:1: error: target host: @layer: expected a result of !tile.buffer<16xi32> with the role status, where the kernel says whether a rank is over capacity, found none
 queue.program @layer ranks 2 machine "ascend-a3" counters at 0 {
   queue.order aic {
     [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], []
@@ -22,8 +22,8 @@ queue.program @layer ranks 2 machine "ascend-a3" counters at 0 {
 // -----
 
 // A status of another size.
-// CHECK-NEXT: host-invalid.mlir:[[# @LINE + 2]]:3: error: target host: @layer: expected an output @status of !tile.buffer<16xi32>, where the kernel says whether a rank is over capacity, found output of !tile.buffer<8xi32>
-queue.program @layer ranks 2 machine "ascend-a3" counters at 0 {
+// CHECK-NEXT: host-invalid.mlir:[[# @LINE + 2]]:3: error: target host: @layer: expected a result of !tile.buffer<16xi32> with the role status, where the kernel says whether a rank is over capacity, found one of !tile.buffer<8xi32>
+queue.program @layer ranks 2 machine "ascend-a3" counters at 0 () -> (@status: status) {
   tile.buffer @status output : !tile.buffer<8xi32>
   queue.order aic {
     [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], []
@@ -36,10 +36,10 @@ queue.program @layer ranks 2 machine "ascend-a3" counters at 0 {
 
 // -----
 
-// A status that the kernel keeps to itself.
-// CHECK-NEXT: host-invalid.mlir:[[# @LINE + 2]]:3: error: target host: @layer: expected an output @status of !tile.buffer<16xi32>, where the kernel says whether a rank is over capacity, found workspace of !tile.buffer<16xi32>
+// A name alone makes no status.
+// CHECK-NEXT: host-invalid.mlir:[[# @LINE + 1]]:1: error: target host: @layer: expected a result of !tile.buffer<16xi32> with the role status, where the kernel says whether a rank is over capacity, found none
 queue.program @layer ranks 2 machine "ascend-a3" counters at 0 {
-  tile.buffer @status workspace at 0 : !tile.buffer<16xi32>
+  tile.buffer @status output : !tile.buffer<16xi32>
   queue.order aic {
     [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], []
   }
@@ -53,7 +53,7 @@ queue.program @layer ranks 2 machine "ascend-a3" counters at 0 {
 
 // The program's name is the kernel's.
 // CHECK-NEXT: host-invalid.mlir:[[# @LINE + 1]]:1: error: target host: the name becomes one in C++: expected an identifier that is no keyword, found 'class'
-queue.program @class ranks 2 machine "ascend-a3" counters at 0 {
+queue.program @class ranks 2 machine "ascend-a3" counters at 0 () -> (@status: status) {
   tile.buffer @status output : !tile.buffer<16xi32>
   queue.order aic {
     [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], [], []
@@ -68,7 +68,7 @@ queue.program @class ranks 2 machine "ascend-a3" counters at 0 {
 
 // The buffers' names are those of the arguments.
 // CHECK-NEXT: host-invalid.mlir:[[# @LINE + 2]]:3: error: target host: the name becomes one in C++: expected an identifier that is no keyword, found 'left hand'
-queue.program @layer ranks 2 machine "ascend-a3" counters at 0 {
+queue.program @layer ranks 2 machine "ascend-a3" counters at 0 (@"left hand") -> (@status: status) {
   tile.buffer @"left hand" input : !tile.buffer<16xi32>
   tile.buffer @status output : !tile.buffer<16xi32>
   queue.order aic {
@@ -84,7 +84,7 @@ queue.program @layer ranks 2 machine "ascend-a3" counters at 0 {
 
 // Memory that nobody has planned.
 // CHECK-NEXT: host-invalid.mlir: error: target host: @h has no offset; run plan-memory before it
-queue.program @layer ranks 2 machine "ascend-a3" counters at 0 {
+queue.program @layer ranks 2 machine "ascend-a3" counters at 0 () -> (@status: status) {
   tile.buffer @h workspace : !tile.buffer<5x16xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
   queue.order aic {

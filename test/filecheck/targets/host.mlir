@@ -2,7 +2,7 @@
 
 // The numbers of the layer, and its interface with the caller's buffers by name. Tokens are the
 // least that all buffers of token rows have room for; buffers of other rows are always needed.
-queue.program @small ranks 2 machine "ascend-a3" counters at 1024 {
+queue.program @small ranks 2 machine "ascend-a3" counters at 1024 (@x, @scale) -> (@a, @status: status) {
   tile.buffer @x input : !tile.buffer<tokens 7 rows, 32xbf16>
   tile.buffer @scale input : !tile.buffer<3x5xf32>
   tile.buffer @a output : !tile.buffer<tokens 6 rows, 16xbf16>

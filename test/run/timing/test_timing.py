@@ -11,7 +11,7 @@ import pytest
 
 from hpmoe_ir.driver.compiler import CompiledKernel, compile_module
 from hpmoe_ir.driver.source import make_context
-from hpmoe_ir.frontends.build_layer import layer_module
+from hpmoe_ir.frontends.build_layer import FUNCTION, layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.kernels.device import CUBE_MACS
 from hpmoe_ir.layer.config import LayerConfig
@@ -21,9 +21,10 @@ from hpmoe_ir.lowering.task_table import HEADER
 from hpmoe_ir.machines.rates import RATE_NAMES
 from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.passes.policies.operator_order import OperatorOrder
-from hpmoe_ir.run.directions import forward_values
+from hpmoe_ir.run.directions import forward_arguments
 from hpmoe_ir.run.execution import ExecutionError, build_program, run_program
 from hpmoe_ir.run.levels import rank_inputs
+from hpmoe_ir.run.signature import signatures
 from hpmoe_ir.runtime.device_fault import DeviceFault
 from hpmoe_ir.runtime.task_records import Records
 from hpmoe_ir.timing.bounds import bounds, parts_of_peak, routed_rows
@@ -85,7 +86,9 @@ def order(tasks: Records) -> dict[tuple[int, int], list[int]]:
 def test_checked_and_timed_runs_do_the_same_tasks(layer: Built):
     """One executable, one table: each core does the same tasks in the same order."""
     trace: list[Records] = []
-    launch = [rank_inputs(layer.kernel, values) for values in forward_values(layer.values)]
+    forward = signatures(layer_module(CONFIG))[FUNCTION]
+    given = forward_arguments(forward, layer.values)
+    launch = [rank_inputs(layer.kernel, values) for values in given]
     program = layer.kernel.program
     run_program(program, layer.executable, layer.kernel.table, [launch], seed=1, trace=trace)
     timeline = layer.simulate()

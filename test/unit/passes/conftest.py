@@ -30,6 +30,7 @@ from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile import (
     BufferOp,
     DependenceOp,
+    MemorySpace,
     ProgramOp,
     TasksOp,
     buffer_type,
@@ -62,8 +63,8 @@ class _Maker:
         experts = self.ranks * self.local
         self.route = RouteType(6, 1, experts, self.ranks)
         self.buffers = [
-            BufferOp("route", "workspace", self.route),
-            BufferOp("list", "workspace", BufferType((6, COLUMNS), bf16)),
+            BufferOp("route", MemorySpace.WORKSPACE, self.route),
+            BufferOp("list", MemorySpace.WORKSPACE, BufferType((6, COLUMNS), bf16)),
         ]
         self.families: list[TasksOp] = []
         self.written: dict[str, list[str]] = {"grouped": [], "sent": [], "tokens": [], "": ["list"]}
@@ -101,7 +102,7 @@ class _Maker:
         )
         self.families.append(family)
 
-    def _buffer(self, space: str, rows: str, capacity: int) -> str:
+    def _buffer(self, space: MemorySpace, rows: str, capacity: int) -> str:
         name = f"b{len(self.buffers)}"
         self.buffers.append(BufferOp(name, space, BufferType((capacity, COLUMNS), bf16, rows)))
         return name
@@ -111,13 +112,13 @@ class _Maker:
         old = [
             b.sym_name.data
             for b in self.buffers
-            if b.space.data == "workspace"
+            if b.space.data is MemorySpace.WORKSPACE
             and b.sym_name.data in self.written[rows]
             and b.sym_name.data not in sources
         ]
         if old and self._draw(0, 3) == 0:
             return self._one_of(old)
-        name = self._buffer("workspace", rows, capacity)
+        name = self._buffer(MemorySpace.WORKSPACE, rows, capacity)
         self.written[rows].append(name)
         return name
 
@@ -126,7 +127,7 @@ class _Maker:
         return Chunk(_dim(dim), count, self._draw(1, 2)) if count > 1 else Chunk()
 
     def _put(self) -> None:
-        window = self._buffer("window", "grouped", self.route.rows.data)
+        window = self._buffer(MemorySpace.WINDOW, "grouped", self.route.rows.data)
         self.written["grouped"].append(window)
         chunk = self._chunk(2)
         peer = _dim(0) if self._draw(0, 1) else (RANK + _dim(0)) % self.ranks
@@ -137,7 +138,7 @@ class _Maker:
 
     def _return(self) -> None:
         """Rows back to where they came from, and a task that reads them by expert or as a whole."""
-        window = self._buffer("window", "sent", 6)
+        window = self._buffer(MemorySpace.WINDOW, "sent", 6)
         chunk = self._chunk(2)
         source = GroupedRows(_dim(0), _dim(1), self.ranks, chunk)
         reads = [Access(self._one_of(self.written["grouped"]), (source, WHOLE))]
@@ -145,7 +146,7 @@ class _Maker:
         writes = [Access(window, (sent, WHOLE), _dim(1))]
         grid = [("e", self.local), ("s", self.ranks), ("c", chunk.count)]
         self._add("return", grid, reads, writes, route=True)
-        target = self._buffer("workspace", "sent", 6)
+        target = self._buffer(MemorySpace.WORKSPACE, "sent", 6)
         self.written["sent"] += [window, target]
         rows = SentRows(_dim(0), self._chunk(1))
         read: Selector = rows if self._draw(0, 1) else WHOLE

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
+from hpmoe_ir.dialects.moe import Role, RoleKind, forward_of, stated_roles
 from hpmoe_ir.driver.source import make_context, parse_module
 from hpmoe_ir.dtypes import Dtype, round_to
 from hpmoe_ir.frontends.build_layer import layer_module
@@ -89,13 +90,8 @@ def inputs(config: LayerConfig, tokens: Sequence[int], seed: int = 5) -> Values:
 
 def functions(module: ModuleOp) -> tuple[FuncOp, FuncOp]:
     forward, backward = (op for op in module.ops if isinstance(op, FuncOp))
-    assert backward.sym_name.data == f"{forward.sym_name.data}_backward"
+    assert forward_of(backward) == forward.sym_name.data
     return forward, backward
-
-
-def names(marks: Any, key: str) -> list[str]:
-    found = [entry.data.get(key) for entry in marks or ()]
-    return [name.data for name in found if isinstance(name, StringAttr)]
 
 
 def derive(module: ModuleOp, level: str = "moe", **options: Any) -> ModuleOp:
@@ -109,16 +105,37 @@ def derive(module: ModuleOp, level: str = "moe", **options: Any) -> ModuleOp:
 
 
 def gradients(module: ModuleOp, values: Values) -> Values:
-    """Gradients by the two functions of a derived module, wired by the names of arguments."""
+    """Gradients by the two functions of a derived module, wired by roles and positions.
+
+    `values` are by the names of the forward function's arguments, `dout` and `dNAME_acc`.
+    """
     forward, backward = functions(module)
-    given = [values[arg.name_hint or ""] for arg in forward.args]
+    names = [arg.name_hint or "" for arg in forward.args]
+    given = [values[name] for name in names]
     results = run_module(module, forward.sym_name.data, given)
-    saved = names(forward.res_attrs, "moe.saved")
-    values = values | dict(zip(saved, results[len(results) - len(saved) :], strict=True))
-    assert names(backward.arg_attrs, "moe.saved") == saved
-    given = [values[arg.name_hint or ""] for arg in backward.args]
-    found = run_module(module, backward.sym_name.data, given)
-    return dict(zip(names(backward.res_attrs, "moe.gradient"), found, strict=True))
+
+    def array(role: Role | None) -> list[Array]:
+        assert role is not None
+        assert role.number is not None
+        match role.kind:
+            case RoleKind.ARGUMENT:
+                return given[role.number]
+            case RoleKind.RESULT:
+                return results[role.number]
+            case RoleKind.ACCUMULATOR:
+                return values[f"d{names[role.number]}_acc"]
+            case _:
+                assert role == Role(RoleKind.RESULT_GRADIENT, 0)
+                return values["dout"]
+
+    arguments, gradients = stated_roles(backward)
+    found = run_module(module, backward.sym_name.data, [array(role) for role in arguments])
+    of = [role.number for role in gradients if role and role.kind is RoleKind.ARGUMENT_GRADIENT]
+    return {
+        names[number]: arrays
+        for number, arrays in zip(of, found, strict=True)
+        if number is not None
+    }
 
 
 def textbook(values: Values) -> Values:

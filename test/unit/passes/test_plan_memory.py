@@ -9,7 +9,14 @@ import pytest
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from hpmoe_ir.dialects.tile import BufferOp, ProgramOp, buffer_bytes, buffers_of, families_of
+from hpmoe_ir.dialects.tile import (
+    BufferOp,
+    MemorySpace,
+    ProgramOp,
+    buffer_bytes,
+    buffers_of,
+    families_of,
+)
 from hpmoe_ir.passes.elide_dependencies import ElideDependenciesPass
 from hpmoe_ir.passes.insert_dependencies import find_dependences
 from hpmoe_ir.passes.plan_memory import PlanMemoryPass
@@ -33,7 +40,7 @@ def bytes_of(buffer: BufferOp) -> tuple[int, int]:
     return begin, begin + buffer_bytes(buffer)
 
 
-def shared(program: ProgramOp, space: str) -> list[tuple[str, str]]:
+def shared(program: ProgramOp, space: MemorySpace) -> list[tuple[str, str]]:
     """Pairs of buffers of a space that have a byte in common."""
     spans = [(n, bytes_of(b)) for n, b in buffers_of(program).items() if b.space.data == space]
     return [
@@ -55,9 +62,9 @@ def users(program: ProgramOp, buffer: str) -> list[tuple[str, int]]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_buffers_that_share_bytes_are_never_in_use_together(programs: Any, seed: int, elide: bool):
     program = planned(programs, seed, elide=elide)
-    assert shared(program, "window") == []
+    assert shared(program, MemorySpace.WINDOW) == []
     order = programs.order_of(program)
-    for a, b in shared(program, "workspace"):
+    for a, b in shared(program, MemorySpace.WORKSPACE):
         for rank in range(program.ranks.value.data):
             first = [(rank, *task) for task in users(program, a)]
             second = [(rank, *task) for task in users(program, b)]
@@ -67,12 +74,12 @@ def test_buffers_that_share_bytes_are_never_in_use_together(programs: Any, seed:
 
 
 def test_some_buffers_share_bytes(programs: Any):
-    assert any(shared(planned(programs, seed), "workspace") for seed in SEEDS)
+    assert any(shared(planned(programs, seed), MemorySpace.WORKSPACE) for seed in SEEDS)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_offsets(programs: Any, seed: int):
     program = planned(programs, seed, reuse=False)
-    assert shared(program, "workspace") == shared(program, "window") == []
+    assert shared(program, MemorySpace.WORKSPACE) == shared(program, MemorySpace.WINDOW) == []
     for buffer in buffers_of(program).values():
         assert bytes_of(buffer)[0] % 512 == 0

@@ -21,7 +21,7 @@ from xdsl.ir.affine import AffineExpr
 from hpmoe_ir.diagnostics import RefusedError
 from hpmoe_ir.dialects import queue
 from hpmoe_ir.dialects.index import evaluate_index
-from hpmoe_ir.dialects.tile import buffers_of, families_of
+from hpmoe_ir.dialects.tile import MemorySpace, buffers_of, families_of
 from hpmoe_ir.dialects.tile.types import IndexAttr, dense_i32
 from hpmoe_ir.machines.machine import MACHINE_DIR
 from hpmoe_ir.passes.analysis.task_uses import uses_of
@@ -164,7 +164,7 @@ class Unrolled:
     def launches_are_right(self, programs: Any, seed: int) -> bool:
         """Whether the second launch leaves alone what the first uses, under a routing."""
         buffers = buffers_of(self.program)
-        windows = {n for n, b in buffers.items() if b.space.data == "window"}
+        windows = {n for n, b in buffers.items() if b.space.data is MemorySpace.WINDOW}
         for tasks in self.signallers.values():
             if any(not self.ordered((0, a), (1, b)) for a in tasks for b in tasks):
                 return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hpmoe_ir.dialects.queue import POINT_BITS
+from hpmoe_ir.dialects.tile import MemorySpace
 from hpmoe_ir.driver.compiler import read_compiled
 from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.lowering.program import LoweredProgram
@@ -36,7 +37,7 @@ def race(program: LoweredProgram, region: str, begin: int) -> DeviceFault:
 def test_both_tasks_and_the_buffer(program: LoweredProgram):
     """The task of either call, and the bytes' place in their buffer and its copy."""
     first, second = list(program.families)[:2]
-    doubled = next(b for b in program.in_space("window") if b.copies.value.data == 2)
+    doubled = next(b for b in program.in_space(MemorySpace.WINDOW) if b.copies.value.data == 2)
     assert doubled.offset is not None
     fault = race(program, "windows", doubled.offset.value.data + 8)
     lines = fault.message.splitlines()

@@ -670,3 +670,11 @@ queue.program @p ranks 2 machine "ascend-a3" {
 
 // CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: queue.event: expected 1 or 2 copies, found 3
 queue.event @e (3) count 1 copies 3
+
+// -----
+
+// The lists are checked as those of tile.program are.
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: queue.program: results: expected @x to be listed, which is output
+queue.program @p ranks 2 machine "ascend-a3" () -> () {
+  tile.buffer @x output : !tile.buffer<5xi32>
+}

@@ -85,10 +85,10 @@ queue.program @layer ranks 2 machine "ascend-a3" counters at 4096 {
 // CHECK-NEXT: }
 
 // GENERIC:      "queue.program"() <{sym_name = "layer", ranks = 2 : i64, machine = "ascend-a3", counters = 4096 : i64}> ({
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "route", space = "workspace", type = !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>, copies = 1 : i64}> : () -> ()
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "a", space = "workspace", type = !tile.buffer<grouped 20 rows, 48xbf16>, copies = 1 : i64}> : () -> ()
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "b", space = "window", type = !tile.buffer<grouped 20 rows, 48xbf16>, copies = 1 : i64}> : () -> ()
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "w", space = "input", type = !tile.buffer<3x48x48xbf16>, copies = 1 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "route", space = #tile.memory_space<workspace>, type = !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>, copies = 1 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "a", space = #tile.memory_space<workspace>, type = !tile.buffer<grouped 20 rows, 48xbf16>, copies = 1 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "b", space = #tile.memory_space<window>, type = !tile.buffer<grouped 20 rows, 48xbf16>, copies = 1 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "w", space = #tile.memory_space<input>, type = !tile.buffer<3x48x48xbf16>, copies = 1 : i64}> : () -> ()
 // GENERIC-NEXT:   "tile.tasks"() <{sym_name = "p", dims = ["p", "e"], grid = array<i64: 2, 3>, core = "aiv", kernel = "copy_rows", options = {}, route = @route, reads = [#tile.access<@a[grouped(d1, rank of 2), :]>], writes = [#tile.access<@b on d0 [grouped(d1, rank of 2), :]>], scalars = []}> : () -> ()
 // GENERIC-NEXT:   "tile.tasks"() <{sym_name = "q", dims = ["e", "g"], grid = array<i64: 3, 2>, core = "aic", kernel = "grouped_matmul", options = {tile_m = 16 : i64, tile_n = 16 : i64, tile_k = 32 : i64, transpose_rhs = 0 : i64}, route = @route, reads = [#tile.access<@b[grouped(d0, d1 of 2), :]>, #tile.access<@w[d0, :, :]>], writes = [#tile.access<@a[grouped(d0, d1 of 2), :]>], scalars = []}> : () -> ()
 // GENERIC-NEXT:   "tile.tasks"() <{sym_name = "r", dims = [], grid = array<i64>, core = "aiv", kernel = "swiglu", options = {}, reads = [#tile.access<@a[:, :]>], writes = [#tile.access<@a[:, :]>], scalars = []}> : () -> ()
@@ -118,7 +118,7 @@ queue.program @layer ranks 1 machine "ascend-a2" {
 // CHECK-NEXT: }
 
 // GENERIC:      "queue.program"() <{sym_name = "layer", ranks = 1 : i64, machine = "ascend-a2"}> ({
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "a", space = "workspace", type = !tile.buffer<5x6xi32>, copies = 1 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "a", space = #tile.memory_space<workspace>, type = !tile.buffer<5x6xi32>, copies = 1 : i64}> : () -> ()
 // GENERIC-NEXT:   "queue.event"() <{sym_name = "ready", events = array<i64: 5>, counts = array<i32: 1, 2, 3, 4, 5>}> : () -> ()
 // GENERIC-NEXT: }) : () -> ()
 
@@ -224,3 +224,16 @@ queue.program @credited ranks 2 machine "ascend-a3" {
 // GENERIC-NEXT: "queue.event"() <{sym_name = "return_done", events = array<i64>, counts = array<i32: 6>, copies = 2 : i64}> : () -> ()
 // GENERIC-NEXT: "queue.signal"() <{family = @put, dims = ["p", "e", "c"], event = @put_done, index = [#tile.index<d1>, #tile.index<rank>], peer = #tile.index<(rank + d0) mod 2>, credit = @build_route}> : () -> ()
 // GENERIC-NEXT: "queue.signal"() <{family = @return, dims = ["e", "s"], event = @return_done, index = [], peer = #tile.index<d1>, credit = @build_route}> : () -> ()
+
+// -----
+
+// What the caller gives and gets comes last before the body.
+queue.program @layer_backward forward @layer ranks 2 machine "ascend-a3" counters at 4096 budget 50 (@x: argument 0) -> (@out, @status: status) {
+  tile.buffer @x input : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @out output : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @status output : !tile.buffer<16xi32>
+}
+
+// CHECK:      queue.program @layer_backward forward @layer ranks 2 machine "ascend-a3" counters at 4096 budget 50 (@x: argument 0) -> (@out, @status: status) {
+
+// GENERIC:      "queue.program"() <{sym_name = "layer_backward", ranks = 2 : i64, machine = "ascend-a3", forward = @layer, counters = 4096 : i64, budget = 50 : i64, arguments = [#tile.parameter<@x: argument 0>], results = [#tile.parameter<@out>, #tile.parameter<@status: status>]}> ({

@@ -369,3 +369,75 @@ tile.program @p ranks 2 {
     events (5) from (b) to (b) count 1
     credited by @t
 }
+
+// -----
+
+// What is listed are buffers of the caller, in the list that their memory space says, each once.
+// CHECK-NEXT: invalid-program.mlir:[[# @LINE + 1]]:1: error: tile.program: arguments: no such buffer @y
+tile.program @p ranks 2 (@y) -> () {
+  tile.buffer @x input : !tile.buffer<5xi32>
+}
+
+// -----
+
+// CHECK-NEXT: invalid-program.mlir:[[# @LINE + 1]]:1: error: tile.program: arguments: expected input or inout buffers, @x is output
+tile.program @p ranks 2 (@x) -> (@x) {
+  tile.buffer @x output : !tile.buffer<5xi32>
+}
+
+// -----
+
+// CHECK-NEXT: invalid-program.mlir:[[# @LINE + 1]]:1: error: tile.program: results: expected inout or output buffers, @x is input
+tile.program @p ranks 2 (@x) -> (@x) {
+  tile.buffer @x input : !tile.buffer<5xi32>
+}
+
+// -----
+
+// CHECK-NEXT: invalid-program.mlir:[[# @LINE + 1]]:1: error: tile.program: arguments: @x is listed twice
+tile.program @p ranks 2 (@x, @x) -> () {
+  tile.buffer @x input : !tile.buffer<5xi32>
+}
+
+// -----
+
+// CHECK-NEXT: invalid-program.mlir:[[# @LINE + 1]]:1: error: tile.program: results: expected @x to be listed, which is inout
+tile.program @p ranks 2 (@x: tokens) -> () {
+  tile.buffer @x inout : !tile.buffer<5xi32>
+}
+
+// -----
+
+// CHECK-NEXT: invalid-program.mlir:[[# @LINE + 1]]:1: error: tile.program: expected arguments and results to be listed both or neither
+"tile.program"() <{sym_name = "p", ranks = 2 : i64, arguments = []}> ({
+^bb0:
+}) : () -> ()
+
+// -----
+
+// Numbers are those of another program's arguments and results.
+// CHECK-NEXT: invalid-program.mlir:[[# @LINE + 1]]:1: error: tile.program: arguments: @x: role 'argument 1' is of a forward program; expected `forward @NAME` after the program's name
+tile.program @p ranks 2 (@x: argument 1) -> () {
+  tile.buffer @x input : !tile.buffer<5xi32>
+}
+
+// -----
+
+// CHECK-NEXT: invalid-program.mlir:[[# @LINE + 1]]:30: error: Expected one of 'accumulator', 'argument', 'down_weights', 'expert_ids', 'gate_weights', 'gradient', 'output', 'result', 'saved', 'status', 'tokens', 'up_weights' as a role
+tile.program @p ranks 2 (@x: weights) -> () {
+  tile.buffer @x input : !tile.buffer<5xi32>
+}
+
+// -----
+
+// CHECK-NEXT: invalid-program.mlir:[[# @LINE + 1]]:42: error: Expected one of 'argument', 'result'
+tile.program @p ranks 2 (@x: gradient of input 1) -> () {
+  tile.buffer @x input : !tile.buffer<5xi32>
+}
+
+// -----
+
+// CHECK-NEXT: invalid-program.mlir:[[# @LINE + 1]]:38: error: Expected integer literal
+tile.program @p ranks 2 (@x: argument) -> () {
+  tile.buffer @x input : !tile.buffer<5xi32>
+}

@@ -70,13 +70,18 @@ tile.buffer @b input : tensor<5xi32>
 
 // -----
 
-// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: tile.buffer: unknown memory space 'cache', expected one of input, inout, output, workspace, window
-"tile.buffer"() <{sym_name = "b", space = "cache", type = !tile.buffer<5xi32>, copies = 1 : i64}> : () -> ()
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: tile.buffer: "window" should be of base attribute tile.memory_space
+"tile.buffer"() <{sym_name = "b", space = "window", type = !tile.buffer<5xi32>, copies = 1 : i64}> : () -> ()
+
+// -----
+
+// CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:62: error: Expected `input`, `inout`, `output`, `workspace`, or `window`.
+"tile.buffer"() <{sym_name = "b", space = #tile.memory_space<cache>, type = !tile.buffer<5xi32>, copies = 1 : i64}> : () -> ()
 
 // -----
 
 // CHECK-NEXT: invalid.mlir:[[# @LINE + 1]]:1: error: tile.buffer: expected !tile.buffer or !moe.route, found i32
-"tile.buffer"() <{sym_name = "b", space = "window", type = i32, copies = 1 : i64}> : () -> ()
+"tile.buffer"() <{sym_name = "b", space = #tile.memory_space<window>, type = i32, copies = 1 : i64}> : () -> ()
 
 // -----
 

@@ -23,13 +23,13 @@ tile.program @buffers ranks 2 {
 // CHECK-NEXT: }
 
 // GENERIC:      "tile.program"() <{sym_name = "buffers", ranks = 2 : i64}> ({
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "x", space = "input", type = !tile.buffer<tokens 7 rows, 48xbf16>, copies = 1 : i64}> : () -> ()
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "w13", space = "input", type = !tile.buffer<3x48x32xf16>, copies = 1 : i64}> : () -> ()
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "out", space = "output", type = !tile.buffer<tokens 7 rows, 48xf32>, copies = 1 : i64}> : () -> ()
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "order", space = "workspace", type = !tile.buffer<sent 14 rows, i32>, copies = 1 : i64, offset = 1024 : i64}> : () -> ()
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "route", space = "workspace", type = !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>, copies = 1 : i64}> : () -> ()
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "recv", space = "window", type = !tile.buffer<grouped 20 rows, 48xbf16>, copies = 1 : i64, offset = 0 : i64}> : () -> ()
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "counts", space = "window", type = !tile.buffer<2x12xi32>, copies = 2 : i64, offset = 64 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "x", space = #tile.memory_space<input>, type = !tile.buffer<tokens 7 rows, 48xbf16>, copies = 1 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "w13", space = #tile.memory_space<input>, type = !tile.buffer<3x48x32xf16>, copies = 1 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "out", space = #tile.memory_space<output>, type = !tile.buffer<tokens 7 rows, 48xf32>, copies = 1 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "order", space = #tile.memory_space<workspace>, type = !tile.buffer<sent 14 rows, i32>, copies = 1 : i64, offset = 1024 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "route", space = #tile.memory_space<workspace>, type = !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>, copies = 1 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "recv", space = #tile.memory_space<window>, type = !tile.buffer<grouped 20 rows, 48xbf16>, copies = 1 : i64, offset = 0 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "counts", space = #tile.memory_space<window>, type = !tile.buffer<2x12xi32>, copies = 2 : i64, offset = 64 : i64}> : () -> ()
 // GENERIC-NEXT: }) : () -> ()
 
 // -----
@@ -110,18 +110,18 @@ tile.program @tasks ranks 2 {
 // CHECK-NEXT: }
 
 // GENERIC:      "tile.program"() <{sym_name = "tasks", ranks = 2 : i64}> ({
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "x", space = "input", type = !tile.buffer<tokens 7 rows, 48xbf16>, copies = 1 : i64}> : () -> ()
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "ids", space = "input", type = !tile.buffer<tokens 7 rows, 2xi32>, copies = 1 : i64}> : () -> ()
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "w13", space = "input", type = !tile.buffer<3x48x32xbf16>, copies = 1 : i64}> : () -> ()
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "status", space = "output", type = !tile.buffer<16xi32>, copies = 1 : i64}> : () -> ()
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "chunk_counts", space = "workspace", type = !tile.buffer<2x6xi32>, copies = 1 : i64}> : () -> ()
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "counts", space = "window", type = !tile.buffer<2x12xi32>, copies = 1 : i64}> : () -> ()
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "route", space = "workspace", type = !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>, copies = 1 : i64}> : () -> ()
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "order", space = "workspace", type = !tile.buffer<sent 14 rows, i32>, copies = 1 : i64}> : () -> ()
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "position", space = "workspace", type = !tile.buffer<tokens 7 rows, 2xi32>, copies = 1 : i64}> : () -> ()
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "h", space = "workspace", type = !tile.buffer<grouped 20 rows, 32xbf16>, copies = 1 : i64}> : () -> ()
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "recv", space = "window", type = !tile.buffer<grouped 20 rows, 48xbf16>, copies = 1 : i64}> : () -> ()
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "back", space = "window", type = !tile.buffer<sent 14 rows, 32xbf16>, copies = 1 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "x", space = #tile.memory_space<input>, type = !tile.buffer<tokens 7 rows, 48xbf16>, copies = 1 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "ids", space = #tile.memory_space<input>, type = !tile.buffer<tokens 7 rows, 2xi32>, copies = 1 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "w13", space = #tile.memory_space<input>, type = !tile.buffer<3x48x32xbf16>, copies = 1 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "status", space = #tile.memory_space<output>, type = !tile.buffer<16xi32>, copies = 1 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "chunk_counts", space = #tile.memory_space<workspace>, type = !tile.buffer<2x6xi32>, copies = 1 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "counts", space = #tile.memory_space<window>, type = !tile.buffer<2x12xi32>, copies = 1 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "route", space = #tile.memory_space<workspace>, type = !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>, copies = 1 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "order", space = #tile.memory_space<workspace>, type = !tile.buffer<sent 14 rows, i32>, copies = 1 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "position", space = #tile.memory_space<workspace>, type = !tile.buffer<tokens 7 rows, 2xi32>, copies = 1 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "h", space = #tile.memory_space<workspace>, type = !tile.buffer<grouped 20 rows, 32xbf16>, copies = 1 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "recv", space = #tile.memory_space<window>, type = !tile.buffer<grouped 20 rows, 48xbf16>, copies = 1 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "back", space = #tile.memory_space<window>, type = !tile.buffer<sent 14 rows, 32xbf16>, copies = 1 : i64}> : () -> ()
 // GENERIC-NEXT:   "tile.tasks"() <{sym_name = "place", dims = ["b"], grid = array<i64: 2>, core = "aiv", kernel = "place_tokens", options = {}, reads = [#tile.access<@ids[tokens(d0 of 2), :]>, #tile.access<@chunk_counts[:, :]>], writes = [#tile.access<scatter @order[:]>, #tile.access<@position[tokens(d0 of 2), :]>], scalars = [#tile.index<d0>]}> : () -> ()
 // GENERIC-NEXT:   "tile.tasks"() <{sym_name = "build_route", dims = [], grid = array<i64>, core = "aiv", kernel = "build_route", options = {}, reads = [#tile.access<@counts[:, :]>], writes = [#tile.access<@route[:]>, #tile.access<@status[:]>], scalars = [#tile.index<rank>, #tile.index<20>]}> : () -> ()
 // GENERIC-NEXT:   "tile.tasks"() <{sym_name = "dispatch", dims = ["p", "e", "c"], grid = array<i64: 2, 3, 4>, core = "aiv", kernel = "copy_rows", options = {}, route = @route, reads = [#tile.access<@back[sent(d0 * 3 + d1, chunk d2 of 4 by 16), :]>], writes = [#tile.access<@recv on d0 [grouped(d1, rank of 2, chunk d2 of 4 by 16), :]>], scalars = []}> : () -> ()
@@ -175,10 +175,10 @@ tile.program @dependences ranks 2 {
 // CHECK-NEXT: }
 
 // GENERIC:      "tile.program"() <{sym_name = "dependences", ranks = 2 : i64}> ({
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "route", space = "workspace", type = !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>, copies = 1 : i64}> : () -> ()
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "a", space = "workspace", type = !tile.buffer<grouped 20 rows, 48xbf16>, copies = 1 : i64}> : () -> ()
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "b", space = "workspace", type = !tile.buffer<grouped 20 rows, 48xbf16>, copies = 1 : i64}> : () -> ()
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "c", space = "workspace", type = !tile.buffer<grouped 20 rows, 48xbf16>, copies = 1 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "route", space = #tile.memory_space<workspace>, type = !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>, copies = 1 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "a", space = #tile.memory_space<workspace>, type = !tile.buffer<grouped 20 rows, 48xbf16>, copies = 1 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "b", space = #tile.memory_space<workspace>, type = !tile.buffer<grouped 20 rows, 48xbf16>, copies = 1 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "c", space = #tile.memory_space<workspace>, type = !tile.buffer<grouped 20 rows, 48xbf16>, copies = 1 : i64}> : () -> ()
 // GENERIC-NEXT:   "tile.tasks"() <{sym_name = "p", dims = ["p", "e"], grid = array<i64: 2, 3>, core = "aiv", kernel = "copy_rows", options = {}, route = @route, reads = [#tile.access<@a[grouped(d1, rank of 2), :]>], writes = [#tile.access<@b[grouped(d1, rank of 2), :]>], scalars = []}> : () -> ()
 // GENERIC-NEXT:   "tile.tasks"() <{sym_name = "q", dims = ["t"], grid = array<i64: 6>, core = "aiv", kernel = "copy_rows", options = {}, route = @route, reads = [#tile.access<@b[grouped(d0 mod 3, d0 floordiv 3 of 2), :]>], writes = [#tile.access<@c[grouped(d0 mod 3, d0 floordiv 3 of 2), :]>], scalars = []}> : () -> ()
 // GENERIC-NEXT:   "tile.dependence"() <{producer = @p, consumer = @q, producer_dims = ["p", "e"], consumer_dims = ["t"], buffers = [@b], events = array<i64: 3, 2>, source = [#tile.index<d1>, #tile.index<rank>], target = [#tile.index<d0 mod 3>, #tile.index<d0 floordiv 3>], counts = array<i32: 1>, peer = #tile.index<(rank + d0) mod 2>}> : () -> ()
@@ -214,7 +214,7 @@ tile.program @words ranks 1 {
 // GENERIC-NEXT: ^bb0:
 // GENERIC-NEXT: }) : () -> ()
 // GENERIC-NEXT: "tile.program"() <{sym_name = "words", ranks = 1 : i64}> ({
-// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "sent", space = "workspace", type = !tile.buffer<5x5xi32>, copies = 1 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "sent", space = #tile.memory_space<workspace>, type = !tile.buffer<5x5xi32>, copies = 1 : i64}> : () -> ()
 // GENERIC-NEXT:   "tile.tasks"() <{sym_name = "tokens", dims = ["block"], grid = array<i64: 5>, core = "aiv", kernel = "count_tokens", options = {}, reads = [#tile.access<@sent[d0, :]>], writes = [#tile.access<@sent[:, d0]>], scalars = []}> : () -> ()
 // GENERIC-NEXT: }) : () -> ()
 
@@ -280,3 +280,29 @@ tile.program @credited ranks 2 {
 // CHECK-NEXT: }
 
 // GENERIC:      "tile.dependence"() <{producer = @put, consumer = @use, producer_dims = ["p", "e"], consumer_dims = ["e", "g"], buffers = [@recv], events = array<i64: 3, 2>, source = [#tile.index<d1>, #tile.index<rank>], target = [#tile.index<d0>, #tile.index<d1>], counts = array<i32: 1>, peer = #tile.index<d0>, credit = @build_route}> : () -> ()
+
+// -----
+
+// What the caller gives and gets, in order: with and without roles, and a buffer that is both.
+tile.program @layer_backward forward @layer ranks 2 (@dout: gradient of result 0, @acc: accumulator of argument 3, @w) -> (@acc: gradient of argument 3, @dx: gradient of argument 0, @status: status) {
+  tile.buffer @dout input : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @w input : !tile.buffer<3x48x48xbf16>
+  tile.buffer @acc inout : !tile.buffer<3x48x48xf32>
+  tile.buffer @dx output : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @status output : !tile.buffer<16xi32>
+}
+
+// CHECK:      tile.program @layer_backward forward @layer ranks 2 (@dout: gradient of result 0, @acc: accumulator of argument 3, @w) -> (@acc: gradient of argument 3, @dx: gradient of argument 0, @status: status) {
+// CHECK-NEXT:   tile.buffer @dout input : !tile.buffer<tokens 7 rows, 48xbf16>
+
+// GENERIC:      "tile.program"() <{sym_name = "layer_backward", ranks = 2 : i64, arguments = [#tile.parameter<@dout: gradient of result 0>, #tile.parameter<@acc: accumulator of argument 3>, #tile.parameter<@w>], results = [#tile.parameter<@acc: gradient of argument 3>, #tile.parameter<@dx: gradient of argument 0>, #tile.parameter<@status: status>], forward = @layer}> ({
+
+// -----
+
+// Nothing given, nothing returned.
+tile.program @nothing ranks 1 () -> () {
+}
+
+// CHECK:      tile.program @nothing ranks 1 () -> () {
+
+// GENERIC:      "tile.program"() <{sym_name = "nothing", ranks = 1 : i64, arguments = [], results = []}> ({

@@ -16,7 +16,7 @@ func.func @f(%ids: !ids, %a: !rows, %b: !rows, %acc: !sum) -> (!sum, !sum) {
   func.return %twice, %two : !sum, !sum
 }
 
-// CHECK:      tile.program @f ranks 1 {
+// CHECK:      tile.program @f ranks 1 (@ids, @a, @b, @acc) -> (@twice, @acc, @status: status) {
 // CHECK-NEXT:   tile.buffer @ids input : !tile.buffer<tokens 7 rows, 1xi32>
 // CHECK-NEXT:   tile.buffer @a input : !tile.buffer<grouped 7 rows, 32xbf16>
 // CHECK-NEXT:   tile.buffer @b input : !tile.buffer<grouped 7 rows, 32xbf16>
@@ -40,4 +40,4 @@ func.func @f(%ids: !ids, %a: !rows, %b: !rows, %acc: !sum) -> (!sum, !sum) {
 // CHECK-NEXT:     reads @b[grouped(e, 0 of 1), block(m by 128)], @b[grouped(e, 0 of 1), block(n by 256)]
 // CHECK-NEXT:     writes @acc[e, block(m by 128), block(n by 256)]
 
-// LOWERED: queue.program @f
+// LOWERED: queue.program @f ranks 1 machine "ascend-a3" counters at 512 (@ids, @a, @b, @acc) -> (@twice, @acc, @status: status) {

@@ -22,7 +22,7 @@ func.func @layer(%x: tensor<?x48xbf16, #moe.tokens<7 rows>>, %ids: tensor<?x2xi3
   func.return %out : tensor<?x48xbf16, #moe.tokens<7 rows>>
 }
 
-// CHECK:      tile.program @layer ranks 2 {
+// CHECK:      tile.program @layer ranks 2 (@x, @ids, @gate, @w13, @w2) -> (@out, @status: status) {
 // CHECK-NEXT:   tile.buffer @x input : !tile.buffer<tokens 7 rows, 48xbf16>
 // CHECK-NEXT:   tile.buffer @ids input : !tile.buffer<tokens 7 rows, 2xi32>
 // CHECK-NEXT:   tile.buffer @gate input : !tile.buffer<tokens 7 rows, 2xf32>
@@ -85,7 +85,7 @@ func.func @layer(%x: tensor<?x48xbf16, #moe.tokens<7 rows>>, %ids: tensor<?x2xi3
 // CHECK-NEXT:     writes @out[tokens(b of 1), :]
 // CHECK-NEXT: }
 
-// FINE:      tile.program @layer ranks 2 {
+// FINE:      tile.program @layer ranks 2 (@x, @ids, @gate, @w13, @w2) -> (@out, @status: status) {
 // FINE-NEXT:   tile.buffer @x input : !tile.buffer<tokens 7 rows, 48xbf16>
 // FINE-NEXT:   tile.buffer @ids input : !tile.buffer<tokens 7 rows, 2xi32>
 // FINE-NEXT:   tile.buffer @gate input : !tile.buffer<tokens 7 rows, 2xf32>
@@ -168,7 +168,7 @@ func.func @half(%arg: tensor<?x32xf16, #moe.tokens<5 rows>>, %ids: tensor<?x1xi3
   func.return %2, %3 : tensor<?x48xf16, #moe.grouped<5 rows>>, tensor<?x32xf16, #moe.tokens<5 rows>>
 }
 
-// CHECK:      tile.program @half ranks 1 {
+// CHECK:      tile.program @half ranks 1 (@arg, @ids, @gate, @w) -> (@out0, @out1, @status: status) {
 // CHECK-NEXT:   tile.buffer @arg input : !tile.buffer<tokens 5 rows, 32xf16>
 // CHECK-NEXT:   tile.buffer @ids input : !tile.buffer<tokens 5 rows, 1xi32>
 // CHECK-NEXT:   tile.buffer @gate input : !tile.buffer<tokens 5 rows, 1xf32>
@@ -220,7 +220,7 @@ func.func @half(%arg: tensor<?x32xf16, #moe.tokens<5 rows>>, %ids: tensor<?x1xi3
 // CHECK-NEXT:     writes @out1[tokens(b of 1), :]
 // CHECK-NEXT: }
 
-// FINE:      tile.program @half ranks 1 {
+// FINE:      tile.program @half ranks 1 (@arg, @ids, @gate, @w) -> (@out0, @out1, @status: status) {
 // FINE-NEXT:   tile.buffer @arg input : !tile.buffer<tokens 5 rows, 32xf16>
 // FINE-NEXT:   tile.buffer @ids input : !tile.buffer<tokens 5 rows, 1xi32>
 // FINE-NEXT:   tile.buffer @gate input : !tile.buffer<tokens 5 rows, 1xf32>

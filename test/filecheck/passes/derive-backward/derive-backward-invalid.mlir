@@ -119,7 +119,7 @@ func.func @twice(%a: !rows, %b: !rows) -> !rows {
   %0 = moe.add %a, %b : !rows
   func.return %0 : !rows
 }
-func.func @twice_backward(%a: !rows) -> !rows {
+func.func @gradients(%a: !rows) -> !rows attributes {moe.forward = @twice} {
   func.return %a : !rows
 }
 
@@ -128,7 +128,7 @@ func.func @twice_backward(%a: !rows) -> !rows {
 !rows = tensor<?x4xbf16, #moe.grouped<3 rows>>
 
 // CHECK-NEXT: derive-backward-invalid.mlir:[[# @LINE + 1]]:1: error: derive-backward: @alone has been differentiated already
-func.func @alone(%a: !rows, %b: !rows) -> (!rows {moe.saved = "sum"}) {
+func.func @alone(%a: !rows, %b: !rows) -> (!rows {moe.role = #moe.role<saved>}) {
   %0 = moe.add %a, %b : !rows
   func.return %0 : !rows
 }

@@ -17,7 +17,7 @@ func.func @twice(%x: !x, %ids: !ids, %w: !w) -> !rows {
   func.return %sum : !rows
 }
 
-// CHECK:      func.func @twice(%x: tensor<?x4xbf16, #moe.tokens<3 rows>>, %ids: tensor<?x1xi32, #moe.tokens<3 rows>>, %w: tensor<2x4x4xbf16, #moe.experts<2 over 1 ranks>>) -> (tensor<?x4xbf16, #moe.grouped<3 rows>>, tensor<?x4xbf16, #moe.grouped<3 rows>> {moe.saved = "recv"}, tensor<?x4xbf16, #moe.grouped<3 rows>> {moe.saved = "y"}) {
+// CHECK:      func.func @twice(%x: tensor<?x4xbf16, #moe.tokens<3 rows>>, %ids: tensor<?x1xi32, #moe.tokens<3 rows>>, %w: tensor<2x4x4xbf16, #moe.experts<2 over 1 ranks>>) -> (tensor<?x4xbf16, #moe.grouped<3 rows>>, tensor<?x4xbf16, #moe.grouped<3 rows>> {moe.role = #moe.role<saved>}, tensor<?x4xbf16, #moe.grouped<3 rows>> {moe.role = #moe.role<saved>}) {
 // CHECK-NEXT:   %route = moe.route %ids : tensor<?x1xi32, #moe.tokens<3 rows>> -> !moe.route<3 tokens, top 1, 2 experts over 1 ranks, 3 rows>
 // CHECK-NEXT:   %recv = moe.dispatch %x by %route : tensor<?x4xbf16, #moe.tokens<3 rows>>, !moe.route<3 tokens, top 1, 2 experts over 1 ranks, 3 rows> -> tensor<?x4xbf16, #moe.grouped<3 rows>>
 // CHECK-NEXT:   %y = moe.grouped_matmul %recv, %w by %route : tensor<?x4xbf16, #moe.grouped<3 rows>>, tensor<2x4x4xbf16, #moe.experts<2 over 1 ranks>>, !moe.route<3 tokens, top 1, 2 experts over 1 ranks, 3 rows> -> tensor<?x4xbf16, #moe.grouped<3 rows>>
@@ -25,7 +25,7 @@ func.func @twice(%x: !x, %ids: !ids, %w: !w) -> !rows {
 // CHECK-NEXT:   %sum = moe.add %y, %z : tensor<?x4xbf16, #moe.grouped<3 rows>>
 // CHECK-NEXT:   func.return %sum, %recv, %y : tensor<?x4xbf16, #moe.grouped<3 rows>>, tensor<?x4xbf16, #moe.grouped<3 rows>>, tensor<?x4xbf16, #moe.grouped<3 rows>>
 // CHECK-NEXT: }
-// CHECK-NEXT: func.func @twice_backward(%dsum: tensor<?x4xbf16, #moe.grouped<3 rows>> {moe.gradient = "sum"}, %ids: tensor<?x1xi32, #moe.tokens<3 rows>>, %w: tensor<2x4x4xbf16, #moe.experts<2 over 1 ranks>>, %recv: tensor<?x4xbf16, #moe.grouped<3 rows>> {moe.saved = "recv"}, %y: tensor<?x4xbf16, #moe.grouped<3 rows>> {moe.saved = "y"}, %dw_acc: tensor<2x4x4xf32, #moe.experts<2 over 1 ranks>> {moe.accumulator = "w"}) -> (tensor<?x4xbf16, #moe.tokens<3 rows>> {moe.gradient = "x"}, tensor<2x4x4xf32, #moe.experts<2 over 1 ranks>> {moe.gradient = "w"}) {
+// CHECK-NEXT: func.func @twice_backward(%dsum: tensor<?x4xbf16, #moe.grouped<3 rows>> {moe.role = #moe.role<gradient of result 0>}, %ids: tensor<?x1xi32, #moe.tokens<3 rows>> {moe.role = #moe.role<argument 1>}, %w: tensor<2x4x4xbf16, #moe.experts<2 over 1 ranks>> {moe.role = #moe.role<argument 2>}, %recv: tensor<?x4xbf16, #moe.grouped<3 rows>> {moe.role = #moe.role<result 1>}, %y: tensor<?x4xbf16, #moe.grouped<3 rows>> {moe.role = #moe.role<result 2>}, %dw_acc: tensor<2x4x4xf32, #moe.experts<2 over 1 ranks>> {moe.role = #moe.role<accumulator of argument 2>}) -> (tensor<?x4xbf16, #moe.tokens<3 rows>> {moe.role = #moe.role<gradient of argument 0>}, tensor<2x4x4xf32, #moe.experts<2 over 1 ranks>> {moe.role = #moe.role<gradient of argument 2>}) attributes {moe.forward = @twice} {
 // CHECK-NEXT:   %route = moe.route %ids : tensor<?x1xi32, #moe.tokens<3 rows>> -> !moe.route<3 tokens, top 1, 2 experts over 1 ranks, 3 rows>
 // CHECK-NEXT:   %dy = moe.grouped_matmul %dsum, %w by %route {transpose_rhs} : tensor<?x4xbf16, #moe.grouped<3 rows>>, tensor<2x4x4xbf16, #moe.experts<2 over 1 ranks>>, !moe.route<3 tokens, top 1, 2 experts over 1 ranks, 3 rows> -> tensor<?x4xbf16, #moe.grouped<3 rows>>
 // CHECK-NEXT:   %dw = moe.grouped_matmul %y, %dsum into %dw_acc by %route {transpose_lhs} : tensor<?x4xbf16, #moe.grouped<3 rows>>, tensor<?x4xbf16, #moe.grouped<3 rows>>, !moe.route<3 tokens, top 1, 2 experts over 1 ranks, 3 rows>, tensor<2x4x4xf32, #moe.experts<2 over 1 ranks>> -> tensor<2x4x4xf32, #moe.experts<2 over 1 ranks>>
@@ -49,7 +49,7 @@ func.func @doubled(%x: tensor<?x4xf16, #moe.tokens<3 rows>>) -> tensor<?x4xf16, 
 // CHECK-NEXT:   %two = moe.add %x, %x : tensor<?x4xf16, #moe.tokens<3 rows>>
 // CHECK-NEXT:   func.return %two : tensor<?x4xf16, #moe.tokens<3 rows>>
 // CHECK-NEXT: }
-// CHECK-NEXT: func.func @doubled_backward(%dtwo: tensor<?x4xf16, #moe.tokens<3 rows>> {moe.gradient = "two"}) -> (tensor<?x4xf16, #moe.tokens<3 rows>> {moe.gradient = "x"}) {
+// CHECK-NEXT: func.func @doubled_backward(%dtwo: tensor<?x4xf16, #moe.tokens<3 rows>> {moe.role = #moe.role<gradient of result 0>}) -> (tensor<?x4xf16, #moe.tokens<3 rows>> {moe.role = #moe.role<gradient of argument 0>}) attributes {moe.forward = @doubled} {
 // CHECK-NEXT:   %dx = moe.add %dtwo, %dtwo : tensor<?x4xf16, #moe.tokens<3 rows>>
 // CHECK-NEXT:   func.return %dx : tensor<?x4xf16, #moe.tokens<3 rows>>
 // CHECK-NEXT: }
@@ -67,12 +67,12 @@ func.func @result(%a: !h, %b: !h) -> (!h, !a) {
   func.return %h, %act : !h, !a
 }
 
-// CHECK:      func.func @result(%a: tensor<?x6xf32, #moe.grouped<3 rows>>, %b: tensor<?x6xf32, #moe.grouped<3 rows>>) -> (tensor<?x6xf32, #moe.grouped<3 rows>> {moe.saved = "h"}, tensor<?x3xf32, #moe.grouped<3 rows>>) {
+// CHECK:      func.func @result(%a: tensor<?x6xf32, #moe.grouped<3 rows>>, %b: tensor<?x6xf32, #moe.grouped<3 rows>>) -> (tensor<?x6xf32, #moe.grouped<3 rows>>, tensor<?x3xf32, #moe.grouped<3 rows>>) {
 // CHECK-NEXT:   %h = moe.add %a, %b : tensor<?x6xf32, #moe.grouped<3 rows>>
 // CHECK-NEXT:   %act = moe.swiglu %h : tensor<?x6xf32, #moe.grouped<3 rows>> -> tensor<?x3xf32, #moe.grouped<3 rows>>
 // CHECK-NEXT:   func.return %h, %act : tensor<?x6xf32, #moe.grouped<3 rows>>, tensor<?x3xf32, #moe.grouped<3 rows>>
 // CHECK-NEXT: }
-// CHECK-NEXT: func.func @result_backward(%dh: tensor<?x6xf32, #moe.grouped<3 rows>> {moe.gradient = "h"}, %dact: tensor<?x3xf32, #moe.grouped<3 rows>> {moe.gradient = "act"}, %h: tensor<?x6xf32, #moe.grouped<3 rows>> {moe.saved = "h"}) -> (tensor<?x6xf32, #moe.grouped<3 rows>> {moe.gradient = "a"}, tensor<?x6xf32, #moe.grouped<3 rows>> {moe.gradient = "b"}) {
+// CHECK-NEXT: func.func @result_backward(%dh: tensor<?x6xf32, #moe.grouped<3 rows>> {moe.role = #moe.role<gradient of result 0>}, %dact: tensor<?x3xf32, #moe.grouped<3 rows>> {moe.role = #moe.role<gradient of result 1>}, %h: tensor<?x6xf32, #moe.grouped<3 rows>> {moe.role = #moe.role<result 0>}) -> (tensor<?x6xf32, #moe.grouped<3 rows>> {moe.role = #moe.role<gradient of argument 0>}, tensor<?x6xf32, #moe.grouped<3 rows>> {moe.role = #moe.role<gradient of argument 1>}) attributes {moe.forward = @result} {
 // CHECK-NEXT:   %dh_1 = moe.swiglu_grad %h, %dact : tensor<?x6xf32, #moe.grouped<3 rows>>, tensor<?x3xf32, #moe.grouped<3 rows>> -> tensor<?x6xf32, #moe.grouped<3 rows>>
 // CHECK-NEXT:   %dh_2 = moe.add %dh, %dh_1 : tensor<?x6xf32, #moe.grouped<3 rows>>
 // CHECK-NEXT:   func.return %dh_2, %dh_2 : tensor<?x6xf32, #moe.grouped<3 rows>>, tensor<?x6xf32, #moe.grouped<3 rows>>
@@ -98,7 +98,7 @@ func.func @unused(%rows: !rows, %w: !w, %ids: tensor<?x1xi32, #moe.tokens<3 rows
 // CHECK-NEXT:   %y = moe.grouped_matmul %rows, %w by %route : tensor<?x4xbf16, #moe.grouped<3 rows>>, tensor<2x4x4xbf16, #moe.experts<2 over 1 ranks>>, !moe.route<3 tokens, top 1, 2 experts over 1 ranks, 3 rows> -> tensor<?x4xbf16, #moe.grouped<3 rows>>
 // CHECK-NEXT:   func.return %y : tensor<?x4xbf16, #moe.grouped<3 rows>>
 // CHECK-NEXT: }
-// CHECK-NEXT: func.func @unused_backward(%dy: tensor<?x4xbf16, #moe.grouped<3 rows>> {moe.gradient = "y"}, %rows: tensor<?x4xbf16, #moe.grouped<3 rows>>, %w: tensor<2x4x4xbf16, #moe.experts<2 over 1 ranks>>, %ids: tensor<?x1xi32, #moe.tokens<3 rows>>, %dw_acc: tensor<2x4x4xf32, #moe.experts<2 over 1 ranks>> {moe.accumulator = "w"}) -> (tensor<?x4xbf16, #moe.grouped<3 rows>> {moe.gradient = "rows"}, tensor<2x4x4xf32, #moe.experts<2 over 1 ranks>> {moe.gradient = "w"}) {
+// CHECK-NEXT: func.func @unused_backward(%dy: tensor<?x4xbf16, #moe.grouped<3 rows>> {moe.role = #moe.role<gradient of result 0>}, %rows: tensor<?x4xbf16, #moe.grouped<3 rows>> {moe.role = #moe.role<argument 0>}, %w: tensor<2x4x4xbf16, #moe.experts<2 over 1 ranks>> {moe.role = #moe.role<argument 1>}, %ids: tensor<?x1xi32, #moe.tokens<3 rows>> {moe.role = #moe.role<argument 2>}, %dw_acc: tensor<2x4x4xf32, #moe.experts<2 over 1 ranks>> {moe.role = #moe.role<accumulator of argument 1>}) -> (tensor<?x4xbf16, #moe.grouped<3 rows>> {moe.role = #moe.role<gradient of argument 0>}, tensor<2x4x4xf32, #moe.experts<2 over 1 ranks>> {moe.role = #moe.role<gradient of argument 1>}) attributes {moe.forward = @unused} {
 // CHECK-NEXT:   %route = moe.route %ids : tensor<?x1xi32, #moe.tokens<3 rows>> -> !moe.route<3 tokens, top 1, 2 experts over 1 ranks, 3 rows>
 // CHECK-NEXT:   %drows = moe.grouped_matmul %dy, %w by %route {transpose_rhs} : tensor<?x4xbf16, #moe.grouped<3 rows>>, tensor<2x4x4xbf16, #moe.experts<2 over 1 ranks>>, !moe.route<3 tokens, top 1, 2 experts over 1 ranks, 3 rows> -> tensor<?x4xbf16, #moe.grouped<3 rows>>
 // CHECK-NEXT:   %dw = moe.grouped_matmul %rows, %dy into %dw_acc by %route {transpose_lhs} : tensor<?x4xbf16, #moe.grouped<3 rows>>, tensor<?x4xbf16, #moe.grouped<3 rows>>, !moe.route<3 tokens, top 1, 2 experts over 1 ranks, 3 rows>, tensor<2x4x4xf32, #moe.experts<2 over 1 ranks>> -> tensor<2x4x4xf32, #moe.experts<2 over 1 ranks>>

@@ -20,7 +20,7 @@ func.func @layer(%x: !x, %ids: !ids, %gate: !gate, %w13: !w13, %w2: !w2) -> !x {
   func.return %out : !x
 }
 
-// CHECK:      queue.program @layer ranks 2 machine "ascend-a3" counters at 4096 {
+// CHECK:      queue.program @layer ranks 2 machine "ascend-a3" counters at 4096 (@x, @ids, @gate, @w13, @w2) -> (@out, @status: status) {
 // CHECK-NEXT:   tile.buffer @x input : !tile.buffer<tokens 7 rows, 48xbf16>
 // CHECK-NEXT:   tile.buffer @ids input : !tile.buffer<tokens 7 rows, 2xi32>
 // CHECK-NEXT:   tile.buffer @gate input : !tile.buffer<tokens 7 rows, 2xf32>
