@@ -60,10 +60,10 @@ def gain(options: Options) -> Section:
         yield from table_lines([*head, "published us", "over bound", *gains], lines)
 
     text = (
-        "How many times `auto` is as fast as `published`: as it is; with both changes, cores that "
+        "How many times auto is as fast as published: as it is; with both changes, cores that "
         "look as often as they can and tasks on both vector cores of each pair; with the same "
-        "matrix kernels; and with all three, as `auto` has them, so that only cut, events and "
-        "order differ. `auto` is chosen for balanced routing and for the links as described."
+        "matrix kernels; and with all three, as auto has them, so that only cut, events and "
+        "order differ. auto is chosen for balanced routing and for the links as described."
     )
     cases = [c for case in rows for c in (case, *published(case))]
     return Section("Auto over published", text, list(dict.fromkeys(cases)), table)
@@ -95,9 +95,7 @@ def products(options: Options) -> Section:
                 case.direction,
                 str(count),
                 case.schedule,
-                ", ".join(
-                    f"`{name}` {part * 100:.1f}%" for name, part in of(case).products.items()
-                ),
+                ", ".join(f"{name} {part * 100:.1f}%" for name, part in of(case).products.items()),
             ]
             for case in rows
             for count in PRODUCT_ROWS

@@ -1,4 +1,4 @@
-"""Markdown tables of timed runs."""
+"""Plain-text tables of timed runs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,21 @@ Table = Callable[[Callable[[Case], Result]], Iterator[str]]
 """Returns the lines of a table, given a function that finds results."""
 
 
+GAP = "  "
+"""Between the columns of a table; no cell contains it."""
+
+
 def table_lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """A markdown table."""
-    yield "| " + " | ".join(head) + " |"
-    yield "| " + " | ".join("---" for _ in head) + " |"
-    for row in rows:
-        yield "| " + " | ".join(row) + " |"
+    """Yields a table with aligned columns: text on the left, numbers on the right."""
+    columns = list(zip(head, *rows, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    numbers = [all(cell[:1].isdigit() or cell == "-" for cell in c[1:]) for c in columns]
+    for row in (head, *rows):
+        cells = [
+            cell.rjust(width) if number else cell.ljust(width)
+            for cell, width, number in zip(row, widths, numbers, strict=True)
+        ]
+        yield GAP.join(cells).rstrip()
 
 
 def ratio(result: Result, serial: Result) -> str:

@@ -55,11 +55,11 @@ def calibration(options: Options) -> Section:
     ]
     text = (
         "Forward, balanced routing, one rank that stands for all. Shares are of the time of "
-        "`serial`, in which one operator follows the other, so that each moment is on the critical "
+        "serial, in which one operator follows the other, so that each moment is on the critical "
         "path of one: an operator lasts from its first task that begins to its last that ends; "
         "communication are those that put rows or counts into other ranks' memory, vector and "
         "matrix the others by their cores, launches is the time between operators. Speed-up is "
-        "the time of `serial` over that of `published`: as it is, with cores that look as often "
+        "the time of serial over that of published: as it is, with cores that look as often "
         "as they can, with tasks on both vector cores of each pair, and with both changes."
     )
     return Section("Calibration", text, cases, table)
@@ -77,11 +77,31 @@ def schedules(options: Options) -> Section:
         found, ["direction", "ranks", "schedule"], lambda c: [c.direction, str(c.ranks), c.schedule]
     )
     text = (
-        "Balanced routing. Speed-up is the time of `serial` over that of the schedule, "
+        "Balanced routing. Speed-up is the time of serial over that of the schedule, "
         '"over bound" the time over the largest bound; the other columns are those of '
-        "`hpmoe simulate` (timing.md)."
+        "hpmoe simulate (timing.md)."
     )
     return Section("Schedules", text, cases, table)
+
+
+ROUTINGS = ("uniform", "zipf:0.5")
+
+
+def routing(options: Options) -> Section:
+    """All schedules under random routing, on the first number of ranks."""
+    found = [
+        Case(options.preset, options.ranks[0], schedule, direction, routing, all_ranks=True)
+        for direction in options.directions
+        for routing in ROUTINGS
+        for schedule in options.schedules
+    ]
+    cases, table = compared(
+        found,
+        ["direction", "routing", "ranks", "schedule"],
+        lambda c: [c.direction, c.routing, str(c.ranks), c.schedule],
+    )
+    text = "All ranks are simulated. Schedules, auto among them, are those for balanced routing."
+    return Section("Routing", text, cases, table)
 
 
 def skew(options: Options) -> Section:
@@ -170,13 +190,13 @@ def sensitivity(options: Options) -> Section:
             ]
             ends = f"{number.low:g} to {number.high:g} {number.unit}"
             span = max(abs(gain - known[0]) for gain in gains[:2])
-            lines.append((span, [f"`{key}`", f"{number.value:g}", ends, *cells]))
+            lines.append((span, [key, f"{number.value:g}", ends, *cells]))
         lines.sort(key=lambda line: -line[0])
         heads = [f"{name} at {end}" for name in names for end in ("low", "high")]
         yield (
             "As described: "
-            + ", ".join(f"`{name}` {gain:.3f}" for name, gain in zip(names, known, strict=True))
-            + " times as fast as `serial`."
+            + ", ".join(f"{name} {gain:.3f}" for name, gain in zip(names, known, strict=True))
+            + " times as fast as serial."
         )
         yield ""
         yield from table_lines(["number", "value", "range", *heads], [row for _, row in lines])
@@ -188,8 +208,8 @@ def sensitivity(options: Options) -> Section:
         f"Forward, balanced routing, {base.ranks} ranks, one that stands for all. Each number is "
         "moved to the ends of its range, alone, in the timed run of both schedules; the programs "
         "are those for the machine as described. Rows are in the order of what they change of "
-        "`published`. Left out, as the program would be another: "
-        + (", ".join(f"`{key}`" for key in left_out) or "none")
+        "published. Left out, as the program would be another: "
+        + (", ".join(left_out) or "none")
         + "."
     )
     return Section("Sensitivity", text, list(dict.fromkeys(cases)), table)
@@ -215,6 +235,7 @@ def cost(options: Options) -> Section:
 SECTIONS: dict[str, Callable[[Options], Section]] = {
     "calibration": calibration,
     "schedules": schedules,
+    "routing": routing,
     "skew": skew,
     "link": link,
     "gain": gain,

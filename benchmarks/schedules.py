@@ -1,12 +1,12 @@
-"""All schedules compared on the timing model, as a page of tables.
+"""All schedules compared on the timing model, as plain-text tables.
 
     python benchmarks/schedules.py --date YYYY-MM-DD [--section NAME ...] [--ranks N,...]
         [--schedule NAME,...] [--direction forward|backward|both] [--results FILE]
 
-Prints markdown: for each section what was run, and a table. Each timed run is kept in a file: when
-the command is stopped and called again, it goes on where it was, unless the package has changed.
-All sections on 8, 16, 32 and 64 ranks take an hour or more; sections, ranks and schedules can be
-chosen.
+Prints for each section what was run, and a table; docs/benchmarks-schedules-tables.txt has the
+result. Each timed run is kept in a file: when the command is stopped and called again, it goes on
+where it was, unless the package has changed. All sections on 8, 16, 32 and 64 ranks take an hour or
+more; sections, ranks and schedules can be chosen.
 The same options give the same bytes, but for the section `cost`, which measures seconds.
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,6 +31,9 @@ from hpmoe_ir.runtime.device_fault import DeviceFault
 from hpmoe_ir.schedule.named import SCHEDULE_NAMES, schedule_names
 from hpmoe_ir.tools.layer_options import several
 from hpmoe_ir.tools.progress import Progress
+
+WIDTH = 100
+"""Characters of a line of text."""
 
 BAR = 20
 """Characters of the progress bar."""
@@ -57,15 +61,17 @@ def _short(case: Case) -> str:
 
 def page_lines(args: argparse.Namespace, runs: Runs, sections: Sequence[Section]) -> list[str]:
     """The whole page."""
-    lines = [
-        f"{args.date}, machine `{runs.machine.name}`, SHA-256 of its description "
-        f"`{runs.machine.digest}`, of the package's sources `{source_digest()}`, seed {SEED} of "
-        "the routings.",
-        "",
-        f"Layer: {_layer(runs.layer(args.preset, args.ranks[0]))}.",
-    ]
+    made = (
+        f"{args.date}, machine {runs.machine.name}, SHA-256 of its description "
+        f"{runs.machine.digest}, of the package's sources {source_digest()}, seed {SEED} of the "
+        "routings."
+    )
+    layer = f"Layer: {_layer(runs.layer(args.preset, args.ranks[0]))}."
+    lines = [*textwrap.wrap(made, WIDTH), "", *textwrap.wrap(layer, WIDTH)]
     for section in sections:
-        lines += ["", f"## {section.title}", "", section.text, "", *section.table(runs.of)]
+        rule = "-" * len(section.title)
+        text = textwrap.wrap(section.text, WIDTH, break_on_hyphens=False)
+        lines += ["", section.title, rule, "", *text, "", *section.table(runs.of)]
     return lines
 
 
