@@ -1,11 +1,12 @@
-"""Policy `arrival`: first product by arrival of its rows, last product by columns.
+"""Policy `arrival`: the first matmul in order of arrival of its rows, the last by columns.
 
-The idea is COMET's (Zhang and others, MLSys 2025, arXiv 2502.19811): cut what communication and
-computation share along the dimension in which they do not depend on each other. The first product
-takes the rows of all experts by their source, the own ones first, so that it begins before others
-have come. The last one goes through all experts for one block of columns after the other, so that
-the way back begins with the first block. COMET hands rows over within one kernel for another chip;
-here `source_groups` and `return_cols` of convert-comm-to-tile are how fine the two cuts are.
+The idea is COMET's (Zhang and others, MLSys 2025, arXiv 2502.19811): split the tensor that
+communication and computation share along the dimension in which they are independent. The first
+matmul takes the rows of all experts by source rank, this rank's own rows first, so that it starts
+before rows of other ranks have arrived. The last matmul computes one block of columns of all
+experts after the other, so that the return puts start after the first block. COMET does this within
+one kernel on GPUs; here the options `source_groups` and `return_cols` of convert-comm-to-tile set
+the granularity of the two splits.
 """
 
 from __future__ import annotations
@@ -33,11 +34,12 @@ from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 
 @dataclass(frozen=True)
 class Arrival(Policy):
-    """Family after family; by source up to the last product, by columns from there.
+    """Family after family: ordered by source before the last matmul, by columns from there on.
 
-    Dispatch goes peer by peer from the own rank on (with `rotate`). A rank gets its own rows first,
-    then those of the rank below it, and so on: `assign-queues` counts source groups in this order
-    from the group of the own rank. Weight gradients come after all products.
+    Dispatch puts go peer by peer, starting with this rank (with `rotate`). A rank receives its own
+    rows first, then those of the rank below it, and so on; `assign-queues` (`rotate-sources`)
+    counts source groups in this order from the group of this rank. Weight gradients come after all
+    other matmuls.
     """
 
     name = "arrival"
@@ -63,7 +65,7 @@ class Arrival(Policy):
 
 
 def source_group_dim(family: TasksOp) -> int | None:
-    """The coordinate that counts source groups of grouped rows, None where there is none."""
+    """Returns the coordinate that numbers source groups of `grouped` rows, or None."""
     for region in (*family.write_accesses, *family.read_accesses):
         group = None if region.rows is None else region.rows.source_group
         if group is not None:
@@ -74,7 +76,7 @@ def source_group_dim(family: TasksOp) -> int | None:
 
 
 def _source_dims(family: TasksOp) -> list[int]:
-    """Coordinates by which rows are told apart that come at other times."""
+    """Returns the coordinates that separate rows by their time of arrival."""
     group = source_group_dim(family)
     if group is not None:
         return [group]
@@ -82,7 +84,7 @@ def _source_dims(family: TasksOp) -> list[int]:
 
 
 def _column_dims(family: TasksOp) -> list[int]:
-    """Coordinates that count blocks of columns of what is written."""
+    """Returns the coordinates that number the blocks of columns that are written."""
 
     def columns(region: Access) -> set[int]:
         last = region.selectors[-1]
@@ -92,7 +94,7 @@ def _column_dims(family: TasksOp) -> list[int]:
 
 
 def _places(family: TasksOp, first: list[int]) -> IntArray:
-    """Place of each task in its family: by some coordinates, then by expert, then by the rest."""
+    """Returns each task's rank in its family, sorted by `first`, expert, other coordinates."""
     points = family.coordinates()
     expert = expert_of(family)
     by = [points[d] for d in first]

@@ -16,11 +16,11 @@ from hpmoe_ir.passes.scheduling.order import Keys, Order, SchedulingInput
 class DepthFirst(LookAheadPolicy):
     """Expert after expert: all families of an expert before the next expert's.
 
-    Families that work on the rows of one expert take turns expert by expert; those before and
-    after, which join all experts, keep their place. Each time that the rows pass from vector cores
-    to matrix cores again, the family falls one expert behind, so that the matrix cores have the
-    next expert's first product to do while the vector cores work on this one's. Puts that rows
-    begin with are `ahead` experts early.
+    Families with an expert coordinate are interleaved expert by expert; families before and after
+    them, which handle all experts together, stay before and after. Each time that rows pass from
+    vector cores back to matrix cores, the consuming family lags one more expert, so that the matrix
+    cores compute the next expert's first matmul while the vector cores process this expert's rows.
+    Dispatch puts are issued `ahead` experts early.
     """
 
     name = "depth-first"
@@ -31,7 +31,7 @@ class DepthFirst(LookAheadPolicy):
         experts = [expert_of(f) for f in families]
         phase = [int(e is not None) for e in experts]
         lag = [0] * len(families)
-        # Whether no other family has worked on the rows before, in the same phase.
+        # Whether the family is the first of its phase that processes the rows.
         first = [True] * len(families)
         for d in sorted(dependences, key=lambda d: numbers[d.consumer.root_reference.data]):
             p = numbers[d.producer.root_reference.data]

@@ -1,8 +1,8 @@
-"""Policy `fill`: weight gradients where matrix cores would wait.
+"""Policy `fill`: weight gradients fill the idle time of the matrix cores.
 
 The idea is Lancet's (Jiang and others, MLSys 2024, arXiv 2404.19429): nothing in the layer waits
-for a weight gradient, so it is put where communication leaves the matrix cores without work. There
-it is done operator by operator, by estimated times; here task by task.
+for a weight gradient, so it is scheduled where communication leaves the matrix cores idle. Lancet
+moves whole operators, by estimated times; this policy moves single tasks.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from hpmoe_ir.passes.scheduling.task_graph import task_graph
 class Fill(LookAheadPolicy):
     """`depth-first`, but a matrix core takes a weight gradient only if nothing else is ready.
 
-    Each expert's two gradients follow each other, expert by expert. What is ready when is found as
-    by `list`.
+    The two weight gradients of an expert are adjacent, expert by expert. Ready times are simulated
+    as for `list`.
     """
 
     name = "fill"

@@ -1,8 +1,8 @@
-"""Policy `list`: list scheduling by critical paths with true ready times.
+"""Policy `list`: list scheduling with critical-path priorities and simulated ready times.
 
-The classic heuristic for tasks on machines of a few kinds (Graham 1969; with priorities by the
-longest path to the end, as in HEFT, Topcuoglu and others 2002): whenever a core is free it takes,
-of the tasks that are ready, the one with the longest way to the end of the program.
+The classic heuristic for tasks on heterogeneous processors (Graham 1969; priorities by the longest
+path to the end as in HEFT, Topcuoglu and others 2002): a free core takes, of the ready tasks, the
+one with the longest path to the end of the program.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from hpmoe_ir.passes.scheduling.task_graph import TaskGraph, task_graph
 
 @dataclass(frozen=True)
 class ListOrder(Policy):
-    """The order of a list schedule of one rank that stands for all; see `task_graph`.
+    """List schedule of one rank, used on all ranks; see `task_graph`.
 
-    Ties go to the earlier expert. Times are for balanced routing; the order is right for any.
+    Ties go to the lower expert. Times are for balanced routing; the order is safe for any routing.
     """
 
     name = "list"
@@ -39,7 +39,11 @@ class ListOrder(Policy):
 
 
 def priorities(work: SchedulingInput, keys: list[Float64Array | IntArray]) -> IntArray:
-    """A number for each task, in the order of keys of all tasks; ties by expert and place."""
+    """Returns each task's rank in the order of `keys`; ties by expert, then place in its family.
+
+    Each array of `keys` has one value for each task of all families, most significant array first.
+    Returns int64[task_count], 0 for the most urgent task.
+    """
     experts: list[IntArray] = []
     places: list[IntArray] = []
     for family in work.families:
@@ -57,7 +61,10 @@ def priorities(work: SchedulingInput, keys: list[Float64Array | IntArray]) -> In
 def ways_to_the_end(
     graph: TaskGraph, times: Times, depths: list[int], machine: Machine
 ) -> Float64Array:
-    """Seconds from the start of each task to the end of the longest chain that it begins."""
+    """Returns for each task the length of its critical path: the longest chain that starts with it.
+
+    float64[task_count], in seconds, from the start of the task; signal latencies included.
+    """
     way = times.core.copy()
     for family in sorted(range(len(depths)), key=lambda i: -depths[i]):
         begin, end = graph.first[family], graph.first[family + 1]

@@ -12,7 +12,7 @@ from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 
 @dataclass(frozen=True)
 class OperatorOrder(Policy):
-    """Family after family, in the order of the program."""
+    """Family after family, in program order; for tests and as a plain reference."""
 
     name = "operator-order"
 

@@ -1,12 +1,13 @@
-"""Policy `overlap`: part after part of the rows, and the way back under the last products.
+"""Policy `overlap`: part after part of the rows, with return puts hidden under the last matmuls.
 
-List scheduling (see `list_order`) keeps cores busy but, going by the longest way to the end, does
-the first product of all experts before the second of any: nothing can go back until half the work
-is done, and all sums are left for the end. `depth_first` hands rows on early but lets a core wait
-for its next task. This policy has the priorities of the one and the ready times of the other, and
-looks at what cores share: no more puts at a time than fill the link, no more sums beside products
-than leave memory to them. Each rank's rows are put one task after the other, by a core that does
-nothing else meanwhile: an order that holds up little where one rank gets many times as many rows.
+List scheduling by critical paths (see `list_order`) keeps cores busy but computes the first matmul
+of all experts before the second of any: no return put can start until half the work is done, and
+all sums are left for the end. `depth_first` passes rows on early but lets a core wait for its next
+task. This policy combines the priorities of `depth_first` with the ready times of list scheduling,
+and respects shared resources: no more concurrent puts than saturate the link, and no more sums
+concurrent with matmuls than the memory bandwidth allows. The dispatch puts to one rank are issued
+in sequence by a dedicated core, so that a rank that receives many times as many rows as others
+delays the other ranks little.
 """
 
 from __future__ import annotations
@@ -43,24 +44,24 @@ from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 from hpmoe_ir.passes.scheduling.task_graph import task_graph
 
 SUMMING = 2 / 3
-"""Part of the vector cores that sum at a time while products run: all of them need more of memory's
-bandwidth than there is. For a DeepSeek-V3 layer on 8, 16 and 64 ranks a half, four fifths and all
-are up to 1.3% slower, a third is 2% to 4% slower."""
+"""Fraction of the vector cores that sum rows while matmuls run; all of them together would exceed
+the memory bandwidth. For a DeepSeek-V3 layer on 8, 16 and 64 ranks 1/2, 4/5 and 1 are up to 1.3%
+slower, 1/3 is 2% to 4% slower."""
 
 GOLDEN = (3 - 5**0.5) / 2
-"""The smaller part of the golden section: multiples of it lie evenly, however many there are."""
+"""1 minus the inverse golden ratio; its multiples modulo 1 are evenly spread for any count."""
 
 
 @dataclass(frozen=True)
 class Overlap(LookAheadPolicy):
-    """Parts of experts' rows one after the other, cut finely at the end.
+    """Parts of experts' rows one after the other, split finely at the end.
 
-    A part is the rows of an expert from one group of ranks, in the order in which they arrive. The
-    next product is behind the one before it, by `behind` tasks for each matrix core. Where the way
-    back is cut by columns (`return_cols`, `last_experts`), the products whose columns it takes come
-    last and go block of columns by block of columns over their experts; sums follow block by block,
-    so that only the last block's are left at the end. Weight gradients come last of all, in place
-    of waiting.
+    A part is the rows of an expert from one source group; parts are taken in order of arrival. Each
+    matmul lags the one before it by `behind` tasks per matrix core. Where return puts are split by
+    columns (`return_cols`, `last_experts`), the matmuls that produce these columns come last and
+    compute one block of columns of all their experts after the other; sums follow block by block,
+    so that only the sums of the last block remain at the end. Weight gradients have the lowest
+    priority and fill idle time.
     """
 
     name = "overlap"
@@ -101,7 +102,7 @@ class Overlap(LookAheadPolicy):
 
 
 def _ending(families: Sequence[TasksOp], graph: FamilyGraph) -> set[int]:
-    """Puts back that take blocks of columns, and the products that make just these blocks."""
+    """Returns the return puts of column blocks and the matmuls with the same column blocks."""
     returns = {i for i, f in enumerate(families) if is_return(f) and _column_block(f)}
     products = {
         p
@@ -113,7 +114,7 @@ def _ending(families: Sequence[TasksOp], graph: FamilyGraph) -> set[int]:
 
 
 def _turn(work: SchedulingInput, policy: Overlap, family: TasksOp, by_expert: IntArray) -> IntArray:
-    """The part of the rows at whose turn each task is."""
+    """Returns the part of the rows with which each task is scheduled."""
     expert = expert_of(family)
     if expert is None:
         return by_expert
@@ -126,7 +127,7 @@ def _turn(work: SchedulingInput, policy: Overlap, family: TasksOp, by_expert: In
     if dim is not None:
         part = part + points[dim]
     elif is_put(family) and family.target_peer is not None:
-        # Ranks from the own one up have this rank's rows in their groups from the own one down.
+        # Source groups count downwards: rank r + i receives the rows of rank r in its i-th group.
         peer = np.asarray(evaluate_index(family.target_peer, points, 0))
         part = part + (peer if is_dispatch(family) else -peer % work.ranks) * groups // work.ranks
         if is_dispatch(family):
@@ -137,10 +138,10 @@ def _turn(work: SchedulingInput, policy: Overlap, family: TasksOp, by_expert: In
 
 
 def _place(family: TasksOp) -> IntArray:
-    """The place of each task among those of its turn.
+    """Returns the place of each task among those of its part.
 
-    Where blocks do not come out even, the first of the tasks that share a product have one more:
-    from expert to expert they begin with another core, about a golden section further.
+    Where tiles do not divide evenly, the first of the tasks that share a matmul have one tile more;
+    the first core is therefore shifted by about `GOLDEN` of the tasks from expert to expert.
     """
     places, expert = np.arange(family.task_count), expert_of(family)
     if not family.find_kernel().variant.shares_product or expert is None:
@@ -153,7 +154,7 @@ def _place(family: TasksOp) -> IntArray:
 
 
 def _lag(work: SchedulingInput, policy: Overlap, groups: int) -> int:
-    """Parts by which a product is behind the one before."""
+    """Returns the lag of a matmul behind the one before it, in parts."""
     counts = [
         f.task_count / (len(np.unique(expert)) * groups)
         for f in work.families
@@ -167,11 +168,11 @@ def _lag(work: SchedulingInput, policy: Overlap, groups: int) -> int:
 
 
 def _lanes(work: SchedulingInput) -> Lanes | None:
-    """Lanes of the puts to experts, but for the early ones.
+    """Returns the lanes of the dispatch puts, except the early ones.
 
-    A rank's rows go by one lane, or by a few where there are fewer other ranks than lanes: so a
-    rank that gets many more rows than others gets them in the order in which it wants them. Rows of
-    the own rank go by the lanes of the next one.
+    The rows for one rank use one lane, or several where there are fewer other ranks than lanes, so
+    that a rank that receives many more rows than others gets them in the order in which it needs
+    them. Rows for this rank itself use the lanes of the next rank.
     """
     others, count = work.ranks - 1, _lane_count(work)
     if not count:
@@ -190,7 +191,7 @@ def _lanes(work: SchedulingInput) -> Lanes | None:
 
 
 def _lane_count(work: SchedulingInput) -> int:
-    """As many lanes as fill the link, or so few more or less that ranks share them evenly."""
+    """Returns the lane count that saturates the link, rounded so that ranks share lanes evenly."""
     others, count = work.ranks - 1, min(_link_cores(work), work.cores[CoreKind.AIV] // 2)
     if not others or not count:
         return 0
@@ -200,23 +201,23 @@ def _lane_count(work: SchedulingInput) -> int:
 
 
 def _early_experts(work: SchedulingInput) -> int:
-    """Experts whose rows of the own rank, which need no link, are put first.
+    """Returns for how many experts this rank's own rows, which need no link, are put first.
 
-    They keep the matrix cores busy for which the lanes do not bring rows at once.
+    They keep those matrix cores busy for which the lanes deliver no rows at the start.
     """
     return work.cores[CoreKind.AIC] - _lane_count(work)
 
 
 def _link_cores(work: SchedulingInput) -> int:
-    """Cores whose puts fill the link."""
+    """Returns the number of cores whose puts saturate the link."""
     rates = work.machine.rates
     return int(np.ceil(rates.shared_bandwidth_link_out / rates.core_bandwidth_link))
 
 
 def _limits(work: SchedulingInput, segments: list[Segment], ending: set[int]) -> list[Limit]:
-    """What is done at a time of puts back, and of sums but for the last columns.
+    """Returns the limits on concurrent return puts and on concurrent sums before the last columns.
 
-    The last puts are short and come in bursts: more cores than fill the link take them.
+    The last puts are short and come in bursts, so more cores than saturate the link take them.
     """
     puts: list[BoolArray] = []
     last: list[BoolArray] = []
@@ -238,13 +239,13 @@ def _limits(work: SchedulingInput, segments: list[Segment], ending: set[int]) ->
 
 
 def _column_block(family: TasksOp) -> int:
-    """Columns of the blocks that tasks write, 0 where they write whole rows."""
+    """Returns the width of the column blocks that tasks write, 0 where they write whole rows."""
     lasts = [region.selectors[-1] for region in family.write_accesses if region.selectors]
     return next((last.size for last in lasts if isinstance(last, BlockSelector)), 0)
 
 
 def _column(family: TasksOp) -> IntArray:
-    """The block of columns that each task writes, 0 where it writes whole rows."""
+    """Returns the column block that each task writes, 0 where it writes whole rows."""
     for region in family.write_accesses:
         last = region.selectors[-1] if region.selectors else None
         if isinstance(last, BlockSelector) and dims_used(last.index):

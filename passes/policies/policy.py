@@ -1,6 +1,7 @@
-"""What the policies have in common: an order of all tasks, chosen by name, with options.
+"""Base classes of the policies: orders of all tasks, chosen by name, with options.
 
-Each policy is a module of this package, or an entry point of another; `registry` has them by name.
+Each policy is a module of this package, or an entry point of another package; `registry` maps names
+to policies.
 """
 
 from __future__ import annotations
@@ -16,28 +17,28 @@ from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 
 @dataclass(frozen=True)
 class Policy(Options):
-    """An order of tasks that is chosen by name: `policy=overlap{behind=3}`.
+    """Base class of policies, which compute an order of tasks: `policy=overlap{behind=3}`.
 
-    A subclass is a frozen dataclass; its fields are its options, which it checks itself.
+    A subclass is a frozen dataclass; its fields are its options.
     """
 
     serial: ClassVar[bool] = False
-    """Whether families are operators that a host launches one after the other: a timed run then has
-    the launches between them."""
+    """Whether families stand for operators that a host launches one after the other; a timed run
+    then adds the launch overhead between them."""
 
     @abstractmethod
     def __call__(self, work: SchedulingInput) -> Order:
-        """Returns the order of all tasks, safe for every routing."""
+        """Returns the order of all tasks, which must be safe for every routing (see `order`)."""
 
     @classmethod
     def search_space(cls) -> Mapping[str, Sequence[object]]:
-        """Returns the values that a search tries for each option; none: it is not searched."""
+        """Returns the values that `hpmoe tune` tries for each option; empty: not searched."""
         return {}
 
 
 @dataclass(frozen=True)
 class LookAheadPolicy(Policy):
-    """A policy that dispatches the rows of experts before their turn comes."""
+    """A policy that issues the dispatch puts of an expert some experts before its matmul."""
 
     ahead: Annotated[int, Range(0, unit="experts")] = 2
     """Look-ahead of dispatch puts, in experts."""

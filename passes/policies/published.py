@@ -1,7 +1,7 @@
 """Policy `published`: the static order of HyperParallel-MoE (arXiv 2605.23764).
 
-Read from the public implementation of that system; the order is a re-creation, no code is copied.
-The other parts of that system's schedule are options of other passes, see docs/schedules.md.
+Derived from the public implementation of that system; the order is re-created, no code is copied.
+Other parts of that system's schedule are options of other passes, see docs/schedules.md.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 
 @dataclass(frozen=True)
 class Published(Policy):
-    """Operator after operator on each kind of core, dealt to the cores in turn.
+    """Operator after operator on each kind of core, assigned to the cores round robin.
 
-    Puts go expert by expert, part by part, then peer by peer beginning with the own rank (with
-    `rotate`): its rank-aware destination order. The products and weight gradients that take what
-    dispatch brings alternate expert by expert, the weight gradient first: its backward interleave.
-    All other products and gradients follow operator by operator.
+    Puts go expert by expert, part by part, then peer by peer starting with this rank (with
+    `rotate`): the system's rank-aware destination order. Matmuls and weight gradients that consume
+    dispatched rows alternate expert by expert, the weight gradient first: the system's backward
+    interleave. All other matmuls and gradients follow operator by operator.
 
-    What that system does outside of its kernel, building the route before and adding up or saving
-    rows after, comes before all and after all; dealing begins with the first core for each.
+    Work that the system does outside of its kernel comes first (building the route) and last
+    (summing or saving rows); the assignment restarts with the first core for each of the three.
     """
 
     name = "published"
@@ -48,7 +48,7 @@ class Published(Policy):
             first_product = family.core_kind is CoreKind.AIC and bool(graph.before[i] & dispatches)
             expert = expert_of(family)
             if first_product and expert is not None:
-                # Families of one depth share a place, so that their tasks mix by expert.
+                # Families of one depth share this key, so that their tasks interleave by expert.
                 turn = [-1, expert, int(not is_weight_gradient(family)), i]
             else:
                 turn = [i, 0, 0, 0]

@@ -1,7 +1,7 @@
-"""The policies by name: those of this package's modules, then those of other packages.
+"""Registry of the policies by name: built-in ones, then those of other packages.
 
-A module of `hpmoe_ir.passes.policies` that defines a named `Policy` adds it by being there; another
-package names its classes among the entry points of the group `hpmoe_ir.policies`.
+Each named `Policy` that a module of `hpmoe_ir.passes.policies` defines is registered by itself;
+another package registers its classes as entry points of the group `hpmoe_ir.policies`.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from hpmoe_ir.passes.policies.policy import Policy
 
 @cache
 def built_in_policies() -> dict[str, type[Policy]]:
-    """The policies of this package, in the order of their names."""
+    """Returns the policies of this package, sorted by name."""
     found = {policy.name: policy for policy in _defined()}
     return dict(sorted(found.items()))
 
 
 def policies() -> Mapping[str, Callable[[], type[Policy]]]:
-    """All policies by name, those of other packages loaded when they are asked for.
+    """Returns a loader for each policy, by name; policies of other packages are imported on demand.
 
-    Raises OptionError where another package has a policy of a name that is taken.
+    Raises OptionError where another package registers a name that is taken.
     """
     found: dict[str, Callable[[], type[Policy]]] = {}
     for name, policy in built_in_policies().items():
@@ -60,7 +60,7 @@ def _same(policy: type[Policy]) -> type[Policy]:
 
 
 def _loaded(point: EntryPoint) -> type[Policy]:
-    """A policy of another package. Raises OptionError."""
+    """Loads a policy of another package. Raises OptionError where it is no such policy."""
     try:
         found = load(point)
     except InputError as error:

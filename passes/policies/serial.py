@@ -14,12 +14,12 @@ from hpmoe_ir.passes.policies.policy import Policy
 from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 
 GOLDEN = 0.618
-"""Part of an expert's tasks by which dealing is shifted from one expert to the next."""
+"""Fraction of an expert's tasks by which the first core shifts from one expert to the next."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Families that one operator consists of."""
+    """The task families that form one operator."""
 
     families: tuple[int, ...]
     communicates: bool
@@ -28,10 +28,10 @@ class Stage:
 
 @dataclass(frozen=True)
 class Serial(Policy):
-    """Stage after stage; each is dealt to the cores as an operator of its own is.
+    """Stage after stage, each assigned to the cores round robin from the first core on.
 
-    The tasks of the next expert begin with another core each time, so that cores that get a tile
-    more than others are not the same for every expert.
+    The tasks of each expert start with a different core, so that the cores that get one tile more
+    than others differ from expert to expert.
     """
 
     name = "serial"
@@ -49,8 +49,10 @@ class Serial(Policy):
 
 
 def stages_of(graph: FamilyGraph) -> list[Stage]:
-    """The operators in which a program is run: each family, but those before and after the layer
-    that do not wait for each other together, unless they put.
+    """Groups the families of a program into operators, in the order of execution.
+
+    Each family of the layer and each put is an operator of its own; independent families before or
+    after the layer share one.
     """
     segments, depths = graph.segments(), graph.depths()
     after = [i for i, s in enumerate(segments) if s is Segment.AFTER]
@@ -67,7 +69,7 @@ def stages_of(graph: FamilyGraph) -> list[Stage]:
 
 
 def _depths_among(graph: FamilyGraph, members: list[int]) -> list[int]:
-    """The longest chain that ends at each of some families, over those alone."""
+    """Returns the length of the longest chain within `members` that ends at each member."""
     depths = dict.fromkeys(members, 0)
     for _ in members:
         for i in members:
@@ -76,7 +78,7 @@ def _depths_among(graph: FamilyGraph, members: list[int]) -> list[int]:
 
 
 def _turns(family: TasksOp) -> list[IntArray]:
-    """Keys of the tasks of a family: by expert, then by a shifted count; puts by their points."""
+    """Returns the sort keys of a family's tasks: expert, then shifted index; puts: the index."""
     points = np.arange(family.task_count)
     expert = None if is_put(family) else expert_of(family)
     if expert is None:

@@ -1,10 +1,10 @@
-"""Policy `waves`: waves of experts, the matrix products alternating within each.
+"""Policy `waves`: waves of experts, with both matmuls of a wave before the next wave.
 
-The idea is that of DeepGEMM's Mega MoE, a fused kernel for another chip whose scheduler issues all
-blocks of the first product of some experts, then all blocks of the second product of the same
-experts, and goes on to the next experts: what the second product reads is then still in L2, while
-dispatch runs ahead. It has one direction and does SwiGLU and combine in the epilogues of the
-products; that weight gradients come last in a wave, and the vector queues, are this project's.
+The idea is that of DeepGEMM's Mega MoE, a fused GPU kernel whose scheduler issues all blocks of the
+first matmul of some experts, then all blocks of the second matmul of the same experts, before the
+next experts: the inputs of the second matmul are then still in L2, while dispatch runs ahead. Mega
+MoE has the forward direction only and does SwiGLU and combine in the epilogues of the matmuls; the
+vector queues and the weight gradients at the end of each wave are this project's additions.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from hpmoe_ir.passes.policies.policy import LookAheadPolicy
 from hpmoe_ir.passes.scheduling.order import Order, SchedulingInput
 
 TASKS_OF_A_WAVE = 2
-"""Tasks of the first product that a wave should have for each matrix core."""
+"""Target size of a wave where `experts` is 0, in tasks of one matmul per matrix core."""
 
 
 @dataclass(frozen=True)
 class Waves(LookAheadPolicy):
-    """Wave after wave of `experts` experts: products in the order of the graph, then gradients.
+    """Wave after wave of `experts` experts: matmuls in graph order, then weight gradients.
 
-    With `experts=0` a wave has as many experts as give each matrix core two tasks of the product
-    with fewest tasks. Puts to the experts are a wave early, or more where `ahead` says so.
+    With `experts=0` a wave has as many experts as give each matrix core two tasks of the matmul
+    with the fewest tasks. Dispatch puts are issued one wave early, or more for a larger `ahead`.
     """
 
     name = "waves"
 
     experts: Annotated[int, Range(0, unit="experts")] = 0
-    """Experts of a wave; 0: as many as keep the matrix cores busy."""
+    """Experts of a wave; 0: as many as give each AIC two tasks of a matmul."""
 
     def __call__(self, work: SchedulingInput) -> Order:
         graph = FamilyGraph.of_dependences(work.families, work.dependences)
@@ -75,7 +75,7 @@ class Waves(LookAheadPolicy):
 
 
 def _wave_size(work: SchedulingInput) -> int:
-    """Experts whose products keep all matrix cores busy."""
+    """Returns the number of experts that gives each AIC `TASKS_OF_A_WAVE` tasks of a matmul."""
     products = [
         (f.task_count, int(expert.max()) + 1)
         for f in work.families

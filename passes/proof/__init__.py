@@ -1,1 +1,1 @@
-"""The proof behind `verify-queues`."""
+"""The static checks of `verify-queues`."""

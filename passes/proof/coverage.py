@@ -1,4 +1,4 @@
-"""Refuses programs whose tasks read what no task has written in the launch."""
+"""Refuses programs with reads of memory that no task writes in the same launch."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from hpmoe_ir.passes.analysis.task_uses import Use
 from hpmoe_ir.passes.proof.tasks import QueueTasks
 
 MOST_CELLS = 1 << 24
-"""Cells of buffers that are looked at together."""
+"""Maximum number of cells checked at a time, to bound the memory of the check."""
 
 
 @dataclass(frozen=True)
 class _Cells:
-    """An axis on which all writers that have it cut alike, divided where some range ends."""
+    """One axis of a buffer, divided at all bounds of accesses; all writers must split it alike."""
 
     name: str
     cut: tuple[int, ...]
     points: IntArray
-    """Bounds of the cells, ascending."""
+    """[cells + 1] bounds of the cells, ascending."""
 
     def box(self, use: Use) -> IntArray:
-        """[2, n] first cell and one past the last of each task."""
+        """Returns [2, tasks]: the first cell of each task and one past its last cell."""
         axis = use.axes.get(self.name)
         if axis is None or axis.cut != self.cut:
-            # All of the axis; of rows cut in another way there may be some in every part.
+            # The whole axis: rows that are split differently may be in any cell.
             whole = np.array([[0], [len(self.points) - 1]])
             return np.broadcast_to(whole, (2, len(use.tasks)))
         return np.searchsorted(self.points, axis.spans).T[:, axis.which]
 
 
 def check_written(tasks: QueueTasks, uses_by_buffer: dict[str, list[Use]]) -> None:
-    """What a task reads has been written by families before it, in the same launch.
+    """Checks that earlier families write, in the same launch, all that each task reads.
 
-    Inputs are the caller's. Accesses are boxes of experts, source ranks, chunks and columns; where
-    the readers cut rows in another way than the writers, every chunk must be written. Raises
-    RefusedError naming the task, the access and what is missing.
+    Buffers that the caller provides are exempt. Accesses are boxes over experts, source ranks,
+    chunks and columns; where a reader splits rows differently from the writers, every chunk must be
+    written. Raises RefusedError naming the task, the access and what is missing.
     """
     buffers = buffers_of(tasks.program)
     for name, uses in uses_by_buffer.items():
@@ -68,7 +68,7 @@ def _check_covered(tasks: QueueTasks, use: Use, writers: Sequence[Use]) -> None:
     shape = tuple(len(axis.points) for axis in axes)
     at_once = max(1, MOST_CELLS // int(np.prod(shape)))
     for first in range(0, tasks.ranks, at_once):
-        # Each task adds 1 to the cells of its box: up at its corners, then summed along the axes.
+        # Counts the writers of each cell: differences at the corners of each box, then prefix sums.
         written = np.zeros((min(at_once, tasks.ranks - first), *shape), dtype=np.int64)
         for writer in writers:
             some = (writer.owner >= first) & (writer.owner < first + len(written))
@@ -89,7 +89,7 @@ def _check_readers(
     written: np.ndarray[Any, np.dtype[np.bool_]],
     rank: int,
 ) -> None:
-    """Counts the written cells of each task's box; `written` begins at the memory of `rank`."""
+    """Checks that all cells of each reader's box are written; `written` starts at rank `rank`."""
     some = np.flatnonzero((use.owner >= rank) & (use.owner < rank + len(written)))
     boxes = [axis.box(use)[:, some] for axis in axes]
     sums = np.zeros((len(written), *(n + 1 for n in written.shape[1:])), dtype=np.int64)

@@ -12,9 +12,10 @@ from hpmoe_ir.passes.proof.tasks import QueueTasks
 
 
 def check_layout(program: ProgramOp) -> None:
-    """Counters have lines of their own, outside the windows; local memory suffices.
+    """Checks that counters do not overlap and that kernels fit the local memories.
 
-    Counters are looked at where `allocate-events` has placed them. Raises RefusedError.
+    Each counter needs a cache line of its own, outside the windows; counters that `allocate-events`
+    has not placed yet are skipped. Raises RefusedError.
     """
     machine = load_machine(program.machine.data)
     _check_counters(program, machine)
@@ -62,7 +63,7 @@ def _check_counters(program: ProgramOp, machine: Machine) -> None:
 
 
 def check_thresholds(tasks: QueueTasks) -> None:
-    """Each event gets exactly as many signals in a launch as its threshold says, on every rank.
+    """Checks that the signals of each event in a launch equal its threshold, on every rank.
 
     Raises RefusedError naming the event, its threshold and its signallers.
     """

@@ -1,4 +1,4 @@
-"""Whether one task of a queue program has certainly ended before another starts."""
+"""Happens-before between tasks: which tasks end before others start in every execution."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from hpmoe_ir.passes.proof.tasks import NONE
 
 
 class OrderProof:
-    """Answers from a complete run of the queues.
+    """Happens-before queries on a complete simulated launch (`QueueRun`).
 
-    Most answers come from two tables: what has ended on the task's own rank, and which events are
-    known to have come. What these leave open, chains that go to other ranks and back, is followed
-    task by task.
+    Two tables answer most queries: the tasks of the same rank that have ended before each task, and
+    the first waiters of each event. The remaining ones, chains through other ranks, are answered by
+    a search over single tasks.
 
-    A put that is credited sends no signal where it has no rows. Then it has touched no rows either,
-    so an event that it signals orders what it does with rows (`rows=True`), but not its look at the
-    route, and nothing that it has come after.
+    A credited put sends no signal where it has no rows. It has then accessed no rows either, so an
+    event that it signals orders its accesses to rows (`rows=True`), but neither its read of the
+    route nor any task before it.
     """
 
     def __init__(self, run: QueueRun) -> None:
@@ -32,7 +32,8 @@ class OrderProof:
         self.first_waiter = np.full(
             (len(self.tasks.thresholds), self.tasks.cores), far, dtype=run.ended.dtype
         )
-        """[E, C] place of the first task on each core of the event's rank that waits for it."""
+        """[E, C] queue place of the first waiter on each core of the event's rank; without one, the
+        largest integer."""
         local = self.tasks.core[task] % self.tasks.cores
         np.minimum.at(
             self.first_waiter,
@@ -41,15 +42,18 @@ class OrderProof:
         )
 
     def knows(self, task: IntArray, event: IntArray) -> IntArray:
-        """[n] whether each task starts only after the event at its place, by its own rank."""
+        """Returns [n]: whether `task[i]` starts after `event[i]`, by order within its rank."""
         waited = (self.tasks.waits[task] == event[:, None]).any(axis=1)
         own = event // self.tasks.events_per_rank == task // self.tasks.per_rank
         later = (self.run.ended[task] >= self.first_waiter[event]).any(axis=1)
         return own & (waited | later)
 
     def ended(self, before: IntArray, after: IntArray, *, rows: bool) -> BoolArray:
-        """[n] whether each pair of tasks is ordered: by queues and events within the rank of the
-        second, or by a signal of the first to that rank."""
+        """Returns [n]: whether `before[i]` ends before `after[i]` starts, by both tables.
+
+        Covers queues and events within the rank of the second task, and direct signals of the first
+        task to that rank. False means unknown; see `certainly_ended`.
+        """
         tasks = self.tasks
         same = before // tasks.per_rank == after // tasks.per_rank
         local = tasks.core[before] % tasks.cores
@@ -60,15 +64,15 @@ class OrderProof:
         return result
 
     def certainly_ended(self, before: int, after: int, *, rows: bool) -> bool:
-        """Whether a pair of tasks is ordered, by any chain."""
+        """Returns whether `before` ends before `after` starts, by any chain."""
         tasks = self.tasks
         frontier, events = self._frontier(after)
         if frontier.get(int(tasks.core[before]), 0) >= int(tasks.place[before]):
             return True
         return rows and any(int(e) in events for e in tasks.signals[before] if e != NONE)
 
-    def _told(self, put: int, event: int) -> list[int]:
-        """The tasks that have ended when `event` is reached, which `put` signals."""
+    def _counted_by(self, put: int, event: int) -> list[int]:
+        """Returns the tasks that must have ended for `put`'s share of `event` to be counted."""
         tasks = self.tasks
         givers = tasks.givers[put, tasks.signals[put] == event]
         if (givers == NONE).any():
@@ -78,8 +82,8 @@ class OrderProof:
 
     @lru_cache(maxsize=64)
     def _frontier(self, task: int) -> tuple[dict[int, int], set[int]]:
-        """For each core, how many tasks of its queue have ended before `task` starts, and the
-        events that have been reached."""
+        """Returns how many tasks of each core have ended before `task` starts, and the events
+        that have been reached."""
         tasks = self.tasks
         frontier: dict[int, int] = {}
         seen: set[int] = set()
@@ -91,10 +95,12 @@ class OrderProof:
                 if event in seen:
                     continue
                 seen.add(event)
-                told = [
-                    t for t in map(int, tasks.signallers_of(event)) for t in self._told(t, event)
+                ended = [
+                    t
+                    for t in map(int, tasks.signallers_of(event))
+                    for t in self._counted_by(t, event)
                 ]
-                todo += [(int(tasks.core[t]), int(tasks.place[t])) for t in told]
+                todo += [(int(tasks.core[t]), int(tasks.place[t])) for t in ended]
             if not todo:
                 break
             core, place = todo.pop()

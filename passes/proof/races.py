@@ -1,4 +1,4 @@
-"""Refuses programs in which tasks meet without order: within a launch, and across launches."""
+"""Refuses programs with races (unordered conflicting accesses), within and across launches."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from hpmoe_ir.passes.proof.tasks import NONE, QueueTasks
 
 
 def check_order(proof: OrderProof, uses: dict[str, list[Use]]) -> None:
-    """Of two tasks that meet, the one of the earlier family has ended before the other starts.
+    """Checks that of two tasks with conflicting accesses, the earlier ends before the other starts.
 
-    The program's text is the order that counts: family after family, the points of each in their
-    order. Raises RefusedError naming the tasks, what they use, and the event that is missing.
+    Program order decides which one is earlier: family after family, within a family by grid point.
+    Raises RefusedError naming the tasks, their accesses, and the missing event.
     """
     for on_buffer in uses.values():
         for first, second in conflicts(on_buffer):
@@ -46,7 +46,7 @@ def _check_pair(proof: OrderProof, first: Use, second: Use, met: Meeting) -> Non
 
 
 def _unordered_groups(proof: OrderProof, met: Meeting) -> IntArray:
-    """Groups of one rank in which a task of the second use may start before all of the first."""
+    """Returns groups of one rank where a second task may start before all first tasks end."""
     tasks, ended = proof.tasks, proof.run.ended
     need = np.zeros((met.groups, tasks.cores), dtype=ended.dtype)
     a = met.first.tasks
@@ -58,7 +58,7 @@ def _unordered_groups(proof: OrderProof, met: Meeting) -> IntArray:
 
 
 def _unknown_groups(proof: OrderProof, met: Meeting) -> IntArray:
-    """Groups in which a task of the second use does not know that all of the first have ended."""
+    """Returns groups where a second task is not known to start after all first tasks end."""
     tasks = proof.tasks
     bad = np.ones(met.groups, dtype=bool)
     sizes = np.bincount(met.second_group, minlength=met.groups)
@@ -88,7 +88,7 @@ def _in_chunks(pairs: IntArray, sizes: IntArray) -> Iterator[tuple[IntArray, Int
 
 
 def _check_each(proof: OrderProof, met: Meeting, groups: IntArray) -> None:
-    # Every task looks at its route; what else it uses are rows.
+    # A read without selectors is of the route; all other accesses are of rows.
     rows = met.first.writes or bool(met.first.access.selectors)
     for i, j in met.pairs_of(groups):
         a, b = met.first.tasks[i], met.second.tasks[j]
@@ -123,7 +123,7 @@ def _refuse_pair(tasks: QueueTasks, met: Meeting, a: int, b: int) -> NoReturn:
 
 
 def missing_edge(tasks: QueueTasks, a: int, b: int) -> str:
-    """What is signalled by task `a`, what task `b` waits for, and what would join them."""
+    """Describes the signals of task `a`, the waits of task `b`, and the missing dependence."""
     signals = [int(e) for e in tasks.signals[a] if e != NONE]
     waits = [int(e) for e in tasks.waits[b] if e != NONE]
     here = [e for e in signals if e // tasks.events_per_rank == tasks.rank_of(b)]
@@ -139,9 +139,9 @@ def _listed(tasks: QueueTasks, events: list[int]) -> str:
 
 
 def _shared_memory(tasks: QueueTasks, uses: dict[str, list[Use]]) -> Iterator[tuple[Use, Use]]:
-    """Uses of two buffers that have bytes in common, those of the buffer that is used first first.
+    """Yields pairs of uses of two buffers with overlapping memory; the earlier buffer's use first.
 
-    Raises RefusedError where the families that use them alternate.
+    Raises RefusedError where the lifetimes of the two buffers overlap.
     """
     buffers = [b for b in buffers_of(tasks.program).values() if b.offset is not None]
     for i, buffer in enumerate(buffers):
@@ -180,17 +180,17 @@ def _overlap(a: BufferOp, b: BufferOp) -> bool:
 
 
 def check_launches(proof: OrderProof, uses: dict[str, list[Use]]) -> None:
-    """What rank s does in launch n + 1 may not disturb what rank q does in launch n.
+    """Checks that a rank s in launch n + 1 does not race with a rank q still in launch n.
 
-    Each rank starts a launch when its own last one has ended, and no rank waits for the others'.
-    Two things must hold. A window is not overwritten before its uses in the launch before (in the
-    launch before that, where it has two copies) have ended. And an event has all its signals of one
-    launch before the first of the next (of the one after that, where it has two copies), or its
-    count would be reached without some of them.
+    Each rank starts a launch when its own previous launch has ended, without a barrier between
+    ranks. Two properties are checked. A window is overwritten only after its uses in the previous
+    launch have ended. And an event receives all its signals of one launch before the first one of
+    the next launch; otherwise its threshold could be reached too early. With two copies, both
+    properties concern launches n and n + 2.
 
-    Either of two things is enough: what rank s does comes after some task of rank q in the same
-    launch, which q began when it had ended the last; or what rank q did comes before some task of
-    rank s in launch n, which s has ended.
+    Either of two conditions suffices: the task of rank s in launch n + 1 starts after some task of
+    rank q in launch n + 1, since q has then ended launch n; or the task of rank q in launch n ends
+    before some task of rank s in launch n starts, since s has ended launch n. Raises RefusedError.
     """
     told = told_ranks(proof.run)
     _check_overwrites(proof, uses, told)
@@ -234,9 +234,9 @@ def _check_overwrite(proof: OrderProof, told: RankSets, met: Meeting, copies: in
 
 
 def _heard_in_launch(proof: OrderProof) -> RankSets:
-    """[N, words] the ranks of which the task's rank has heard by the end of a launch.
+    """Returns [N, words]; bit r: some task of rank r ends before the task's rank ends the launch.
 
-    With two copies that is the launch in between.
+    With two copies, that is the launch between the two that use the same copy.
     """
     tasks, heard = proof.tasks, proof.run.heard
     by_rank = heard.reshape(tasks.ranks, tasks.per_rank, -1)
@@ -268,7 +268,7 @@ def _check_counts(proof: OrderProof, told: RankSets) -> None:
     rank = task // tasks.per_rank
     members = np.zeros((len(tasks.thresholds), told.shape[1]), dtype=np.uint64)
     np.bitwise_or.at(members, event, rank_bits(tasks, task))
-    # What every signaller of an event on one rank has told.
+    # Per event and rank, the ranks that are ordered after all signallers on that rank.
     order = np.lexsort((rank, event))
     key = event[order] * tasks.ranks + rank[order]
     keys, starts = np.unique(key, return_index=True)

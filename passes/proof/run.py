@@ -1,14 +1,14 @@
-"""One launch of all queues of all ranks, as far as they come, and what must have happened when.
+"""Simulates one launch of all ranks and computes a vector clock for each task.
 
-Cores take turns in rounds: in each, every core whose next task has all its events runs that task.
-What a task knows, and whether all tasks end, does not depend on the turns: queues are fixed and
-counters only grow, so a task that can run in one order of events can run in all.
+In each round, every core whose next task has all its events reached runs that task. The result does
+not depend on the interleaving: queues are fixed and counters only grow, so a task that can run in
+one order of events can run in all.
 
-A put that is credited signals or not, as the routing will have it. So an event is taken to need the
-signals of all its puts and the credits too, and nobody is taken to know by it what a put came
-after; of the task that gives the credit they know if a put of their own rank comes after it, since
-then either of the two has counted. The order of the put itself is another matter (`OrderProof`): a
-put that sends nothing has touched nothing.
+A credited put signals only where it has rows, which depends on the routing. An event therefore
+needs the signals of all its puts as well as the credits, and its waiters inherit no clock from a
+credited put. They inherit the clock of the task that gives the credit where a put of the same rank
+comes after that task, since whichever of the two counts, that task has ended. Accesses of the put
+itself are ordered by `OrderProof`: a put that sends no signal has accessed no rows.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from hpmoe_ir.integers import ceil_div
 from hpmoe_ir.passes.proof.tasks import NONE, QueueTasks
 
 RankSets: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
-"""[n, words] sets of ranks, a bit for each."""
+"""[n, words] n sets of ranks as bit sets."""
 
 WORD_BITS = 64
 """Bits of a word of `RankSets`."""
 
 Places: TypeAlias = np.ndarray[Any, np.dtype[np.uint16 | np.uint32]]
-"""Places in queues."""
+"""Places in queues, from 1; 0 is before the first task."""
 
 
 @dataclass(frozen=True)
 class QueueRun:
-    """What holds at each task, in every execution."""
+    """Vector clocks of a simulated launch: what holds in every execution when a task starts."""
 
     tasks: QueueTasks
     ended: Places
-    """[N, C] for each core of the task's own rank, how many tasks of its queue have ended before
-    the task starts, by chains of queues and events within the rank."""
+    """[N, C] how many tasks of each core of the same rank have ended before the task starts, by
+    chains of queues and events within the rank."""
     heard: RankSets
-    """[N, words] bit r: a task of rank r, in this launch, has ended before the task starts."""
+    """[N, words] bit r: some task of rank r in this launch has ended before the task starts."""
     rounds: list[IntArray]
     """The tasks of each round."""
     heads: IntArray
-    """[ranks * C] index into `queues` of the first task of a core that could not run."""
+    """[ranks * C] index into `queues` of each core's first task that could not run."""
 
     @property
     def complete(self) -> bool:
@@ -54,12 +54,12 @@ class QueueRun:
 
 
 def bit_words(ranks: int) -> int:
-    """Words of a set of ranks."""
+    """Returns the number of words of a set of ranks."""
     return ceil_div(ranks, WORD_BITS)
 
 
 def rank_bits(tasks: QueueTasks, numbers: IntArray) -> RankSets:
-    """[n, words] the set that holds each task's own rank."""
+    """Returns [n, words]: for each task, the set with only its own rank."""
     rank = numbers // tasks.per_rank
     bits = np.zeros((numbers.size, bit_words(tasks.ranks)), dtype=np.uint64)
     bit = np.uint64(1) << (rank % WORD_BITS).astype(np.uint64)
@@ -68,13 +68,13 @@ def rank_bits(tasks: QueueTasks, numbers: IntArray) -> RankSets:
 
 
 def has_rank(sets: RankSets, rank: IntArray) -> BoolArray:
-    """[n] whether each set ([n, words]) holds the rank at its place."""
+    """Returns [n]: whether `sets[i]` contains `rank[i]`."""
     word = sets[np.arange(rank.size), rank // WORD_BITS]
     return (word >> (rank % WORD_BITS).astype(np.uint64)) & np.uint64(1) != 0
 
 
 def run_queues(tasks: QueueTasks) -> QueueRun:
-    """Runs one launch in rounds."""
+    """Simulates one launch in rounds; an incomplete run means that tasks wait for ever."""
     number, cores = tasks.ranks * tasks.per_rank, tasks.cores
     # The largest number stands for "no place" (OrderProof).
     word = np.uint16 if tasks.per_rank < np.iinfo(np.uint16).max else np.uint32
@@ -125,7 +125,10 @@ def run_queues(tasks: QueueTasks) -> QueueRun:
 
 
 def givers_before(tasks: QueueTasks, ended: Places, puts: IntArray, givers: IntArray) -> IntArray:
-    """Which puts come after the task on their own rank that counts for them, which they signal."""
+    """Returns the indices of puts whose credit comes from an earlier task of their own rank.
+
+    `givers[i]` is the task that gives the credit for `puts[i]`, or NONE.
+    """
     own = (givers != NONE) & (givers // tasks.per_rank == puts // tasks.per_rank)
     some = np.flatnonzero(own)
     local = tasks.core[givers[some]] % tasks.cores
@@ -133,9 +136,9 @@ def givers_before(tasks: QueueTasks, ended: Places, puts: IntArray, givers: IntA
 
 
 def told_ranks(run: QueueRun) -> RankSets:
-    """[N, words] bit r: a task of rank r starts, in this launch, only after the task has ended.
+    """Returns [N, words]; bit r: some task of rank r in this launch starts after the task ends.
 
-    By signals that are sent whatever the routing.
+    Considers only signals that are sent under every routing.
     """
     tasks = run.tasks
     told = np.zeros_like(run.heard)
@@ -166,10 +169,11 @@ def _merge(merge: np.ufunc, into: RankSets | Places, at: IntArray, rows: RankSet
 
 
 def waiting_cycle(run: QueueRun) -> list[tuple[int, int, int]]:
-    """A shortest circle of waits of an incomplete run.
+    """Returns a shortest cycle of the wait-for graph of an incomplete run.
 
-    One entry a core: its first task that could not run, an event that this waits for, and a task
-    that signals the event, which is that of the next entry's core or behind it in its queue.
+    One entry (head, event, signaller) per core: its first task that could not run, an event that
+    the task waits for, and a task that signals the event, at or behind the head of the next entry's
+    core. Empty where there is no cycle.
     """
     tasks = run.tasks
     stuck = np.flatnonzero(run.heads < tasks.queue_starts[1:])
@@ -189,14 +193,16 @@ def waiting_cycle(run: QueueRun) -> list[tuple[int, int, int]]:
                     edges[core].setdefault(other, (int(event), int(task)))
     best: list[tuple[int, int, int]] = []
     for start in list(head_of)[:64]:
-        found = _circle(start, edges)
+        found = _shortest_cycle(start, edges)
         if found and (not best or len(found) < len(best)):
             best = [(head_of[a], *edges[a][b]) for a, b in found]
     return best
 
 
-def _circle(start: int, edges: dict[int, dict[int, tuple[int, int]]]) -> list[tuple[int, int]]:
-    """The edges of a shortest way from `start` back to it."""
+def _shortest_cycle(
+    start: int, edges: dict[int, dict[int, tuple[int, int]]]
+) -> list[tuple[int, int]]:
+    """Returns the edges of a shortest cycle through `start`, found by breadth-first search."""
     came: dict[int, int] = {}
     level = [start]
     while level:
@@ -204,10 +210,10 @@ def _circle(start: int, edges: dict[int, dict[int, tuple[int, int]]]) -> list[tu
         for core in level:
             for other in edges[core]:
                 if other == start:
-                    way = [(core, start)]
-                    while way[0][0] != start:
-                        way.insert(0, (came[way[0][0]], way[0][0]))
-                    return way
+                    path = [(core, start)]
+                    while path[0][0] != start:
+                        path.insert(0, (came[path[0][0]], path[0][0]))
+                    return path
                 if other not in came:
                     came[other] = core
                     following.append(other)

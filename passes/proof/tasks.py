@@ -1,7 +1,7 @@
-"""All tasks of all ranks of a queue program as arrays: cores, places, waits, signals.
+"""Arrays of all tasks of all ranks of a queue program: cores, places, waits, signals.
 
-Event `rank * events_per_rank + first_event[event] + number` is an event in the memory of a rank;
-core `rank * cores + c` counts the AIC cores of a rank before its AIV cores.
+Events are numbered `rank * events_per_rank + first_event[event] + number`, where `rank` owns the
+counter; cores `rank * cores + c`, with the AIC cores of a rank before its AIV cores.
 """
 
 from __future__ import annotations
@@ -34,61 +34,62 @@ from hpmoe_ir.passes.analysis.task_numbers import (
 )
 
 NONE = -1
-"""In `waits` and `signals`: no event. In `givers`: no task."""
+"""Empty entry: no event in `waits` and `signals`, no task in `givers`."""
 
 
 @dataclass(frozen=True)
 class Credit:
-    """A task on each rank that counts, towards all events of a family there, empty puts."""
+    """A task on each rank that signals the rank's events of one family for puts without rows."""
 
     tasks: IntArray
-    """[ranks] the task that does so."""
+    """[ranks] the task that gives the credit."""
     events: IntArray
-    """[ranks, n] the events of each rank."""
+    """[ranks, n] the credited events on each rank."""
 
 
 @dataclass(frozen=True)
 class QueueTasks(TaskNumbers):
-    """The tasks of a queue program; N tasks and E events over all ranks, C cores on each."""
+    """The tasks of a queue program: N tasks and E events over all ranks, C cores per rank."""
 
     events: list[EventOp]
     first_event: dict[str, int]
+    """Number of the first event of each family of events, on rank 0."""
     events_per_rank: int
     core_names: list[str]
-    """`aic0`, ... of one rank."""
+    """[C] names of the cores of one rank: `aic0`, ..."""
     core: IntArray
     """[N] the core that runs a task."""
     place: IntArray
-    """[N] its place in the queue of its core, from 1."""
+    """[N] the place of a task in the queue of its core, from 1."""
     queues: IntArray
-    """[N] tasks, core after core, in the order of the queues."""
+    """[N] the tasks of all queues, core after core."""
     queue_starts: IntArray
-    """[ranks * C + 1] first index into `queues` of each core."""
+    """[ranks * C + 1] index into `queues` of each core's first task, then N."""
     waits: IntArray
     """[N, most waits of a task] events that a task waits for, NONE where it has fewer."""
     signals: IntArray
-    """[N, most signals of a task] events that a task counts towards."""
+    """[N, most signals of a task] events that a task signals, NONE where it has fewer."""
     givers: IntArray
-    """[N, most signals of a task] the task that counts instead where the task has no rows, on the
-    rank of the event; NONE for signals that are always sent."""
+    """[N, most signals of a task] for credited signals, the task on the event's rank that adds the
+    signal where the task has no rows; NONE for signals that are always sent."""
     credits: list[Credit]
     """The credits, one for each credited signal of the program."""
     thresholds: IntArray
-    """[E]"""
+    """[E] signals of each event in a launch."""
     in_turn: BoolArray
-    """[E] whether an event has two counters, used in turn by launches."""
+    """[E] whether an event has two counters, used in alternate launches."""
 
     @property
     def cores(self) -> int:
-        """Cores of one rank."""
+        """Number of cores of one rank."""
         return len(self.core_names)
 
     def core_text(self, task: int) -> str:
-        """`aic3`, the core of a task on its rank."""
+        """Returns the name of a task's core on its rank, such as `aic3`."""
         return self.core_names[int(self.core[task]) % self.cores]
 
     def event_text(self, event: int) -> str:
-        """`@matmul_done[0, 1] on rank 3`."""
+        """Returns the text of an event, such as `@matmul_done[0, 1] on rank 3`."""
         rank, number = divmod(event, self.events_per_rank)
         for op in self.events:
             begin = self.first_event[op.sym_name.data]
@@ -100,35 +101,35 @@ class QueueTasks(TaskNumbers):
 
     @cached_property
     def signallers(self) -> tuple[IntArray, IntArray]:
-        """Tasks sorted by the event that they signal, and the first of each event ([E + 1])."""
+        """Tasks sorted by the event that they signal, and the offset of each event ([E + 1])."""
         return _by_event(self.signals, len(self.thresholds))
 
     @cached_property
     def waiters(self) -> tuple[IntArray, IntArray]:
-        """Tasks sorted by the event that they wait for, and the first of each event ([E + 1])."""
+        """Tasks sorted by the event that they wait for, and the offset of each event ([E + 1])."""
         return _by_event(self.waits, len(self.thresholds))
 
     @property
     def needed(self) -> IntArray:
-        """[E] for an event to be reached whatever has rows: its signals and its credits."""
+        """[E] signals and credits after which an event is reached under every routing."""
         needed = self.thresholds.copy()
         for credit in self.credits:
             needed[credit.events] += 1
         return needed
 
     def givers_of(self, event: int) -> IntArray:
-        """The tasks whose credit an event needs."""
+        """Returns the tasks that give credits to an event."""
         rank = event // self.events_per_rank
         found = [int(c.tasks[rank]) for c in self.credits if event in c.events[rank]]
         return np.array(found, dtype=np.int64)
 
     def signallers_of(self, event: int) -> IntArray:
-        """The tasks that count towards an event."""
+        """Returns the tasks that signal an event."""
         tasks, starts = self.signallers
         return tasks[starts[event] : starts[event + 1]]
 
     def waiters_of(self, event: int) -> IntArray:
-        """The tasks that wait for an event."""
+        """Returns the tasks that wait for an event."""
         tasks, starts = self.waiters
         return tasks[starts[event] : starts[event + 1]]
 
@@ -142,7 +143,7 @@ def _by_event(uses: IntArray, events: int) -> tuple[IntArray, IntArray]:
 
 
 def queue_tasks(program: ProgramOp) -> QueueTasks:
-    """The tasks of a verified program that has the orders of its cores."""
+    """Builds the task arrays of a verified program that has the queue orders of its cores."""
     numbers = number_tasks(program, program.ranks.value.data)
     families, first, per_rank = numbers.families, numbers.first, numbers.per_rank
     events = list(events_of(program).values())
@@ -225,7 +226,7 @@ def queue_tasks(program: ProgramOp) -> QueueTasks:
 
 
 def _queues(program: ProgramOp, first: dict[str, int]) -> tuple[list[str], IntArray, IntArray]:
-    """Names of a rank's cores, their tasks on rank 0 core after core, first of each core."""
+    """Returns the core names of a rank, rank 0's tasks core after core, and each core's offset."""
     names: list[str] = []
     parts: list[IntArray] = [np.zeros(0, dtype=np.int64)]
     starts: list[IntArray] = [np.zeros(1, dtype=np.int64)]

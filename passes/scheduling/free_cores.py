@@ -1,4 +1,4 @@
-"""The cores of a kind that list scheduling gives tasks to, and which of them are free."""
+"""Free cores and dedicated lanes of one core kind, for list scheduling."""
 
 from __future__ import annotations
 
@@ -13,29 +13,30 @@ from hpmoe_ir.machines.core_kind import CoreKind
 
 @dataclass(frozen=True)
 class Lanes:
-    """Tasks of one kind of core that follow each other in lanes, each on a core of its own.
+    """Sequences of tasks of one core kind, each of which has a core reserved.
 
-    A lane has its core, of those with the highest numbers, from the time at which its first task
-    can be done until its last one is taken. So its tasks stay in order and wait behind no others,
-    however long they take. There must be fewer lanes than cores.
+    Lane l reserves core C - 1 - l of C cores from the time at which its first task is ready until
+    its last task starts. Its tasks thus keep their order and never queue behind other tasks. There
+    must be fewer lanes than cores.
     """
 
     kind: CoreKind
     lane: IntArray
-    """The lane of each task, -1 where it is in none."""
+    """[N] the lane of each task, -1 for tasks in no lane."""
     count: int
 
     @property
     def sizes(self) -> list[int]:
-        """Tasks of each lane."""
+        """Number of tasks of each lane."""
         return np.bincount(self.lane + 1, minlength=self.count + 1)[1:].tolist()
 
 
 class FreeCores:
-    """The free cores of a kind; of those, the one that is free the longest is taken first.
+    """The free cores of one kind, in FIFO order: the core that has been free longest comes first.
 
-    Cores take turns so that one that is later than expected holds up little. The last `apart` are
-    set apart for tasks that ask for them; those of lanes are the last of all.
+    FIFO order spreads tasks evenly, so that a late core delays few of them. The last `apart` cores
+    are preferred by tasks of a limit with `apart` and avoided by others; lanes reserve cores from
+    the end.
     """
 
     def __init__(self, count: int, apart: int) -> None:
@@ -43,25 +44,25 @@ class FreeCores:
         self.first_apart = count - apart
         self.free = (deque(range(self.first_apart)), deque(range(self.first_apart, count)))
         self.of_lanes: dict[int, bool] = {}
-        """Cores that lanes have at the time, and whether they are free."""
+        """For each core that a lane has reserved, whether it is free."""
 
     def __bool__(self) -> bool:
         return any(self.free)
 
     def take(self, apart: bool) -> int:
-        """A free core, those that are set apart first or last."""
+        """Takes a free core, preferably one that is set apart, or is not, as `apart` says."""
         preferred = self.free[apart]
         return (preferred or self.free[not apart]).popleft()
 
     def give(self, core: int) -> None:
-        """The core is free again."""
+        """Marks a core as free again."""
         if core in self.of_lanes:
             self.of_lanes[core] = True
         else:
             self.free[core >= self.first_apart].append(core)
 
     def begin_lane(self, lane: int) -> None:
-        """The lane has its core from now on."""
+        """Reserves the core of a lane."""
         core = self.count - 1 - lane
         if core in self.of_lanes:
             return
@@ -71,7 +72,7 @@ class FreeCores:
             free.remove(core)
 
     def take_of_lane(self, lane: int, last: bool) -> int | None:
-        """The lane's core if it is free, for the last of its tasks or another."""
+        """Takes the lane's core if it is free, else None; `last` ends the reservation."""
         core = self.count - 1 - lane
         if not self.of_lanes.get(core):
             return None

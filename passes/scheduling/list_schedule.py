@@ -1,8 +1,8 @@
-"""List scheduling of the tasks of a rank: what is ready and most urgent goes first.
+"""List scheduling of the tasks of a rank: a free core takes the most urgent ready task.
 
-A core that gets free takes, of all tasks whose events are reached, the one with the first priority.
-Times are those of `task_times`; puts queue up for the link. The order in which tasks are taken is
-an order for all ranks: a task is taken when all that it waits for has ended.
+A task is ready when its events are reached. Durations are those of `task_times`; puts occupy
+the link one after the other. The order in which tasks start is the order for all ranks; it is safe
+since a task starts only after all its producers have ended.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from hpmoe_ir.passes.scheduling.task_times import task_times
 
 @dataclass(frozen=True)
 class Times:
-    """Times of all tasks of a rank, in seconds."""
+    """Estimated times of all tasks of a rank, in seconds (`TaskTimes`, family after family)."""
 
     core: Float64Array
     link: Float64Array
 
     @classmethod
     def of(cls, work: SchedulingInput) -> Times:
-        """The times of the tasks that a policy is given."""
+        """Computes the times of all tasks of a policy's input."""
         each = [task_times(family, work) for family in work.families]
         if not each:
             return cls(np.zeros(0), np.zeros(0))
@@ -40,13 +40,13 @@ class Times:
 
 @dataclass(frozen=True)
 class Limit:
-    """Tasks of which no more than `most` are done at a time: those of a mask over all tasks."""
+    """A concurrency limit: at most `most` of the tasks in the mask `tasks` run at a time."""
 
     tasks: BoolArray
     most: int
     apart: bool = False
-    """Whether they have the cores of the highest numbers, as many as `most`, which others take only
-    where no other is free: tasks that may wait longer than expected keep off the others' queues."""
+    """Whether these tasks prefer the `most` highest-numbered cores, which other tasks take only
+    when no other core is free; it keeps tasks that may wait long out of the other cores' queues."""
 
 
 def list_schedule(
@@ -57,16 +57,16 @@ def list_schedule(
     limits: Sequence[Limit] = (),
     lanes: Lanes | None = None,
 ) -> Order:
-    """The order in which cores take the tasks, and the core of each; lower priority goes first.
+    """Simulates one rank and returns the order in which tasks start, and the core of each.
 
-    Tasks that fall under a limit are held while there are too many of them; each task falls under
-    one at most, and under none where it is in a lane.
+    `priority` ([N]) is a number for each task, lowest first. Tasks of a limit are held back while
+    its bound is reached; limits must not overlap each other or the lanes.
     """
     return _Simulation(work, graph, times, priority, limits, lanes).run()
 
 
 class _Simulation:
-    """Cores of one rank that take tasks as time goes on."""
+    """Event-driven simulation of the cores of one rank."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class _Simulation:
         self.core = np.zeros(graph.task_count, dtype=np.int64)
 
     def _link_events(self) -> None:
-        """Numbers all events, and lists who counts and who waits."""
+        """Numbers all events and lists the signallers and waiters of each."""
         graph = self.graph
         counts: list[IntArray] = []
         pairs: list[tuple[IntArray, IntArray]] = []
@@ -129,11 +129,11 @@ class _Simulation:
         self.unmet: list[int] = np.bincount(tasks, minlength=graph.task_count).tolist()
 
     def run(self) -> Order:
-        """Takes all tasks; a program whose events are never reached leaves some for the end."""
-        happenings: list[tuple[float, int, int]] = []
+        """Runs all tasks; tasks whose events are never reached come last in the order."""
+        agenda: list[tuple[float, int, int]] = []
         for event, missing in enumerate(self.missing):
             if missing == 0 and self.waiters[event]:
-                heapq.heappush(happenings, (0.0, 0, event))
+                heapq.heappush(agenda, (0.0, 0, event))
         for task, unmet in enumerate(self.unmet):
             if unmet == 0:
                 self._make_ready(task)
@@ -146,14 +146,14 @@ class _Simulation:
                 if self.link_time[task]:
                     link_free = max(link_free, now) + self.link_time[task]
                     end = max(end, link_free)
-                heapq.heappush(happenings, (end, 1, task))
-            if not happenings:
+                heapq.heappush(agenda, (end, 1, task))
+            if not agenda:
                 break
-            now = happenings[0][0]
-            while happenings and happenings[0][0] <= now:
-                _, is_task, which = heapq.heappop(happenings)
+            now = agenda[0][0]
+            while agenda and agenda[0][0] <= now:
+                _, is_task, which = heapq.heappop(agenda)
                 if is_task:
-                    self._end(which, now, happenings)
+                    self._end(which, now, agenda)
                 else:
                     self._reach(which)
         return self._order(number)
@@ -167,7 +167,7 @@ class _Simulation:
             self.lane_cores.begin_lane(lane)
 
     def _taken_now(self) -> Iterator[int]:
-        """Gives the tasks that can be done now to cores."""
+        """Assigns ready tasks to free cores, and yields each."""
         for lane, ready in enumerate(self.lane_ready):
             if not ready:
                 continue
@@ -184,7 +184,7 @@ class _Simulation:
                 yield task
 
     def _next(self, ready: list[tuple[int, int]], held: list[list[tuple[int, int]]]) -> int | None:
-        """Takes the first of the tasks that may be done now."""
+        """Takes the most urgent task whose limit is not reached, or None."""
         while ready and self.left[self.limit[ready[0][1]]] == 0:
             entry = heapq.heappop(ready)
             heapq.heappush(held[self.limit[entry[1]]], entry)
@@ -198,14 +198,14 @@ class _Simulation:
         self.left[self.limit[task]] -= 1
         return task
 
-    def _end(self, task: int, now: float, happenings: list[tuple[float, int, int]]) -> None:
+    def _end(self, task: int, now: float, agenda: list[tuple[float, int, int]]) -> None:
         self.free[self.kind[task]].give(int(self.core[task]))
         self.left[self.limit[task]] += 1
         for event in self.signals[task]:
             self.missing[event] -= 1
             if self.missing[event] == 0:
                 delay = self.remote_delay if self.remote[event] else self.local_delay
-                heapq.heappush(happenings, (now + delay, 0, event))
+                heapq.heappush(agenda, (now + delay, 0, event))
 
     def _reach(self, event: int) -> None:
         for task in self.waiters[event]:
@@ -224,7 +224,7 @@ class _Simulation:
 
 
 def _grouped(pairs: list[tuple[IntArray, IntArray]], count: int) -> list[list[int]]:
-    """The second numbers of pairs by the first ones, which are below `count`."""
+    """Groups the second numbers of pairs by the first numbers, which are below `count`."""
     first = np.concatenate([*(a for a, _ in pairs), np.zeros(0, np.int64)])
     second = np.concatenate([*(b for _, b in pairs), np.zeros(0, np.int64)])
     order = np.argsort(first, kind="stable")

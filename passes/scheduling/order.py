@@ -1,11 +1,11 @@
-"""Orders of tasks: a key for each task, by which all cores of a kind take them.
+"""Orders of tasks: a sort key for each task, by which the queues are filled.
 
-An order is safe when it is one global order of all tasks, of all ranks, in which each task comes
-after the tasks that it waits for: then the first task that has not ended is at the head of its
-queue and waits for nothing that has not ended. `assign-queues` checks this of every order that a
-policy gives. Keys do not depend on the rank.
+An order is safe (free of deadlock) when it is a topological order of the tasks of all ranks: each
+task comes after the tasks that it waits for. Then the first unfinished task is always at the head
+of its queue, and all its producers have ended. `assign-queues` checks the order of every policy.
+Keys do not depend on the rank.
 
-Each policy is a module of `passes/policies`; its `registry` has them by name.
+Each policy is a module of `passes/policies`; its `registry` maps names to policies.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from hpmoe_ir.machines.machine import Machine
 from hpmoe_ir.passes.analysis.dependence import ranks_that_differ
 
 Keys: TypeAlias = list[IntArray]
-"""For each family, one row of keys for each task; rows compare from left to right."""
+"""For each family, int[tasks, keys]: one row per task; rows compare lexicographically."""
 
 
 @dataclass(frozen=True)
 class SchedulingInput:
-    """What a policy is given: the tasks of a program and the cores that take them."""
+    """Input of a policy: the tasks of a program and the cores that execute them."""
 
     families: Sequence[TasksOp]
     dependences: Sequence[DependenceOp]
@@ -36,27 +36,28 @@ class SchedulingInput:
     ranks: int
     machine: Machine
     cores: dict[CoreKind, int]
-    """Cores of each kind that take tasks."""
+    """Number of cores of each kind that execute tasks."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """What a policy gives."""
+    """Result of a policy: the order of all tasks and, optionally, their cores."""
 
     keys: Keys
     segments: bool = False
-    """Whether dealing to cores begins anew with the first core where the first key changes."""
+    """Whether round-robin assignment restarts with the first core where the first key changes."""
     cores: list[IntArray] | None = None
-    """For each family, the core of each task, among those that take tasks; None: in turn."""
+    """For each family, the core of each task, among those of its kind; None: round robin."""
 
 
 def first_violation(
     families: Sequence[TasksOp], dependences: Sequence[DependenceOp], keys: Keys, ranks: int
 ) -> tuple[DependenceOp, int, int] | None:
-    """A dependence whose consumer is not after all of its producers, with the two tasks' points.
+    """Finds a dependence with a consumer task that is not after all of its producer tasks.
 
-    On each rank, the latest of the tasks that count towards an event, on whatever rank, is compared
-    with the earliest that waits for it; keys are the same on all ranks.
+    Returns the dependence and the flat grid points of one such producer and consumer, or None where
+    the order is safe. For each event on each rank, compares the latest task of any rank that
+    signals it with the earliest task that waits for it; keys are the same on all ranks.
     """
     numbers = {f.sym_name.data: i for i, f in enumerate(families)}
     flat = np.concatenate(keys) if keys else np.zeros((0, 1), dtype=np.int64)

@@ -1,9 +1,9 @@
-"""Which tasks wait for which, task by task, as one rank sees it.
+"""Task-level dependence graph of one rank, for list scheduling.
 
-All ranks have one order, so a schedule is made for one rank that stands for all: what other ranks
-put into its memory comes when its own tasks of the same grid points have put theirs. Where ranks
-differ, a task is taken to wait for all that it waits for on any rank, so that an order that is
-right here is right on each.
+All ranks share one order, so one representative rank is scheduled: a put of another rank into its
+memory is assumed to end when this rank's own put of the same grid point does. Where dependences
+differ between ranks, a task has the union of its dependences over all ranks, so that an order that
+is safe for this graph is safe on each rank.
 """
 
 from __future__ import annotations
@@ -19,20 +19,22 @@ from hpmoe_ir.dialects.tile import DependenceOp, TasksOp
 
 @dataclass(frozen=True)
 class Events:
-    """The events of one dependence: who counts towards them, who waits."""
+    """The events of one dependence, with the tasks that signal them and those that wait."""
 
     producer: int
-    """Number of the family whose tasks count towards them."""
+    """Index of the family whose tasks signal the events."""
     consumer: int
+    """Index of the family whose tasks wait for the events."""
     remote: bool
-    """Whether they are counted in other ranks' memory."""
+    """Whether the counters may be in another rank's memory."""
     points: IntArray
-    """Producers' points, one for each pair of a task and an event."""
+    """[P] flat grid point of the producer task, for each (task, event) pair."""
     events: IntArray
-    """The event of each pair."""
+    """[P] event that the task signals, for each (task, event) pair."""
     waited: IntArray
-    """The event that each task of the consumer waits for."""
+    """[consumer tasks] the event that each task of the consumer waits for."""
     count: int
+    """Number of events."""
 
 
 @dataclass(frozen=True)
@@ -41,19 +43,19 @@ class TaskGraph:
 
     families: Sequence[TasksOp]
     first: IntArray
-    """Number of each family's first task; one more at the end."""
+    """[families + 1] number of each family's first task, then the number of tasks."""
     dependences: tuple[Events, ...]
 
     @property
     def task_count(self) -> int:
-        """Number of tasks of a rank."""
+        """Number of tasks of one rank."""
         return int(self.first[-1])
 
 
 def task_graph(
     families: Sequence[TasksOp], dependences: Sequence[DependenceOp], ranks: int
 ) -> TaskGraph:
-    """The graph of a program's tasks."""
+    """Builds the task graph of a program, one rank standing for all."""
     numbers = {f.sym_name.data: i for i, f in enumerate(families)}
     first = np.cumsum([0, *(f.task_count for f in families)])
     return TaskGraph(
@@ -72,7 +74,7 @@ def _events(
     seen = range(ranks if differ or d.peer is not None else 1)
     sources = [flat_events(d.source_exprs, d.extents, of_producer, r, size) for r in seen]
     targets = [flat_events(d.target_exprs, d.extents, of_consumer, r, waiting) for r in seen]
-    # Events go by the number that they have for the tasks that wait on rank 0.
+    # Events are identified by their numbers on rank 0.
     names = _names(targets, d.event_count)
     codes: list[IntArray] = []
     for rank in seen:
@@ -98,10 +100,10 @@ def _events(
 
 
 def _names(targets: Sequence[IntArray], count: int) -> IntArray:
-    """For each rank and event, the number of the event on rank 0 that the same tasks wait for.
+    """Returns [ranks, events]: the event on rank 0 that the same tasks wait for.
 
-    -1 for events that nobody waits for. Where tasks that wait for one event on rank 0 wait for
-    several on another rank, or the other way round, all events have one name.
+    -1 for events without waiters. Where the mapping is not one-to-one (tasks that share an event on
+    rank 0 wait for several on another rank, or vice versa), all events are merged into event 0.
     """
     names = np.full((len(targets), count), -1, dtype=np.int64)
     for rank, target in enumerate(targets):

@@ -1,8 +1,8 @@
-"""How long tasks take, roughly: what their kernels say for the sizes of their tiles.
+"""Estimates of task durations from kernel costs and tile sizes.
 
-For policies that compare orders, not for predictions: routing is taken to be balanced, with as many
-tokens as a rank may bring. The time of a task is its kernel's (`Kernel.seconds`), and a poll, a
-signal and the use of the link besides.
+For policies that compare orders, not for predictions: routing is assumed to be balanced, with the
+maximum number of tokens. The time of a task is that of its kernel (`Kernel.seconds`) plus one poll,
+one signal and the transfer over the link.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from hpmoe_ir.kernels.kernel import TileSizes
 from hpmoe_ir.passes.scheduling.order import SchedulingInput
 
 ROUTE_READS = 6
-"""Words of the route that a put reads from memory to find its rows."""
+"""Reads of the route that a put makes to find its rows, each as slow as a poll."""
 
 
 @dataclass(frozen=True)
 class TaskTimes:
-    """Seconds of each task of a family."""
+    """Durations of each task of a family, in seconds."""
 
     core: Float64Array
-    """For which it takes its core, the link apart."""
+    """Time on its core, without contention for the link."""
     link: Float64Array
-    """For which it takes the chip's link to other ranks: 0 for what stays on its rank."""
+    """Time on the chip's link to other ranks; 0 for tasks that send nothing to other ranks."""
 
 
 def task_times(family: TasksOp, work: SchedulingInput) -> TaskTimes:
-    """The times of a family's tasks, by its kernel and what the worker does around it."""
+    """Estimates the times of a family's tasks: its kernel, polls, signals and the link."""
     machine, kernel = work.machine, family.find_kernel()
     rates = machine.rates
     sizes = tile_sizes(family, work)
@@ -47,7 +47,7 @@ def task_times(family: TasksOp, work: SchedulingInput) -> TaskTimes:
         return TaskTimes(core, np.zeros(family.task_count))
     if family.route is not None:
         core += ROUTE_READS * rates.latency_poll
-    # Half of the bytes are loads; what goes to the own rank takes no link.
+    # Half of the bytes moved are loads; rows for this rank do not use the link.
     away = np.asarray(evaluate_index(peer, family.coordinates(), 0)) != 0
     sent = np.where(away, sizes.rows * kernel.task_cost(sizes).bytes_moved / 2, 0.0)
     core = np.maximum(core, sent / rates.core_bandwidth_link + alone)
@@ -55,7 +55,7 @@ def task_times(family: TasksOp, work: SchedulingInput) -> TaskTimes:
 
 
 def tile_sizes(family: TasksOp, work: SchedulingInput) -> TileSizes:
-    """Sizes of the tiles of a family's tasks, under balanced routing."""
+    """Computes the tile sizes of a family's tasks under balanced routing."""
     reads, writes = (
         tuple(access_columns(a, work.buffers[a.buffer]) for a in accesses)
         for accesses in (family.read_accesses, family.write_accesses)
@@ -75,7 +75,7 @@ def tile_sizes(family: TasksOp, work: SchedulingInput) -> TileSizes:
 
 
 def sharing_tasks(family: TasksOp) -> int:
-    """Tasks that write one part together, 1 unless all parts are written by `scatter`."""
+    """Returns how many tasks write the same part; 1 unless all write accesses are `scatter`."""
     accesses = family.write_accesses
     if not all(access.scatter for access in accesses):
         return 1
@@ -84,7 +84,7 @@ def sharing_tasks(family: TasksOp) -> int:
 
 
 def access_columns(access: Access, buffer: BufferOp) -> int:
-    """Columns of an access's tile, 1 where they are dynamic rows of one number each."""
+    """Returns the columns of an access's tile; 1 for routes and single elements."""
     if isinstance(buffer.content, RouteType):
         return 1
     selector, extent = access.selectors[-1], buffer.content.dims[-1]
@@ -98,7 +98,7 @@ def access_columns(access: Access, buffer: BufferOp) -> int:
 
 
 def _access_rows(access: Access, buffer: BufferOp) -> int:
-    """Rows of an access's tile, where they are not dynamic."""
+    """Returns the rows of an access's tile that has no row selector."""
     content = buffer.content
     if isinstance(content, RouteType) or len(access.selectors) < 2:
         return 1
@@ -107,7 +107,7 @@ def _access_rows(access: Access, buffer: BufferOp) -> int:
 
 
 def _rows(family: TasksOp, work: SchedulingInput) -> Float64Array:
-    """Rows of each task under balanced routing; 1 where a task has no dynamic rows."""
+    """Returns the rows of each task under balanced routing; 1 for tasks without row selectors."""
     selectors = [r.rows for r in (*family.write_accesses, *family.read_accesses)]
     found = [s for s in selectors if s is not None]
     routes = [b.content for b in work.buffers.values() if isinstance(b.content, RouteType)]
