@@ -66,9 +66,10 @@ class QueueOptions(MachineOption):
 class AssignQueuesPass(QueueOptions, ModulePass):
     """Turns a tile program into a queue program with queue orders, events, signals and waits.
 
-    The policy returns one total order of all tasks that respects the dependences. The tasks of each
-    core kind are dealt in this order, round robin, to its cores: to all AIC, and to both AIV of
-    each AIC, or only the second with `vector-cores=one`. Dependences of one producer with equal
+    The policy returns one total order of all tasks that respects the dependences. Unless the policy
+    also chooses the cores, the tasks of each core kind are dealt in this order, round robin, to its
+    cores: to all AIC, and to both AIV of each AIC, or only the second with `vector-cores=one`.
+    Dependences of one producer with equal
     event maps share their events; events of puts into a window with two copies have two counters.
     With `rotate`, the peer coordinate starts at the rank itself (`p` becomes `(rank + p) mod R`):
     at any time different ranks write to different peers, and each rank sends its own rows first.
@@ -291,7 +292,7 @@ def _most_copies(family: TasksOp, buffers: dict[str, BufferOp]) -> int:
 def _deal(
     core: CoreKind, families: Sequence[TasksOp], order: Order, slots: IntArray, machine: Machine
 ) -> queue.OrderOp:
-    """Deals the tasks of one core kind, sorted by key, round robin to the cores in `slots`."""
+    """Deals the tasks of one core kind to `slots`: to the policy's cores, or round robin by key."""
     own = [i for i, f in enumerate(families) if f.core_kind is core]
     cores = machine.cores(core)
     if not own:
