@@ -119,7 +119,7 @@ class AssignQueuesPass(QueueOptions, ModulePass):
             if type(self.policy).__module__.startswith("hpmoe_ir."):
                 raise
             raise PassFailedException(
-                f"{self.name}: {_described(self.policy)}: {type(e).__name__}: {e}"
+                f"{self.name}: {_policy_text(self.policy)}: {type(e).__name__}: {e}"
             ) from e
 
     def _convert(self, program: ProgramOp, machine: Machine) -> None:
@@ -160,25 +160,25 @@ class AssignQueuesPass(QueueOptions, ModulePass):
         if violation is not None:
             d, producer, consumer = violation
             raise PassFailedException(
-                f"{self.name}: {_described(self.policy)} puts task {consumer} of "
+                f"{self.name}: {_policy_text(self.policy)} puts task {consumer} of "
                 f"@{d.consumer.root_reference.data} before task {producer} of "
                 f"@{d.producer.root_reference.data}, which it waits for"
             )
-        made = queue.ProgramOp(program.sym_name.data, ranks, self.machine)
-        copy_signature(program, made)
-        for found in list(block.ops):
-            if not isinstance(found, DependenceOp):
-                found.detach()
-                made.body.block.add_op(found)
-        made.body.block.add_ops(_event_ops(dependences, families, buffers_of(made)))
+        converted = queue.ProgramOp(program.sym_name.data, ranks, self.machine)
+        copy_signature(program, converted)
+        for child in list(block.ops):
+            if not isinstance(child, DependenceOp):
+                child.detach()
+                converted.body.block.add_op(child)
+        converted.body.block.add_ops(_event_ops(dependences, families, buffers_of(converted)))
         for core in CoreKind:
-            made.body.block.add_op(_deal(core, families, order, slots[core], machine))
-        program.parent_block().insert_op_before(made, program)  # pyright: ignore[reportOptionalMemberAccess]
+            converted.body.block.add_op(_deal(core, families, order, slots[core], machine))
+        program.parent_block().insert_op_before(converted, program)  # pyright: ignore[reportOptionalMemberAccess]
         program.detach()
         program.erase()
 
 
-def _described(policy: Policy) -> str:
+def _policy_text(policy: Policy) -> str:
     """Returns the name of a policy for messages, with its package if it is not this one."""
     package = type(policy).__module__.partition(".")[0]
     return f"policy {policy.name}" + (f" of {package}" if package != "hpmoe_ir" else "")
@@ -256,7 +256,7 @@ def _event_ops(
     A put into a window with two copies may arrive one launch early, so its events have two copies
     of their counters too.
     """
-    copies = {f.sym_name.data: _most_copies(f, buffers) for f in families}
+    copies = {f.sym_name.data: _max_copies(f, buffers) for f in families}
     events: list[queue.EventOp] = []
     signals: list[queue.SignalOp] = []
     waits: list[queue.WaitOp] = []
@@ -270,8 +270,8 @@ def _event_ops(
             shared[key] = name
             equal = np.unique(d.thresholds)
             counts = equal if equal.size == 1 else d.thresholds
-            most = 1 if d.peer is None else copies[producer]
-            events.append(queue.EventOp(name, d.extents, counts, copies=most))
+            event_copies = 1 if d.peer is None else copies[producer]
+            events.append(queue.EventOp(name, d.extents, counts, copies=event_copies))
             names = [n.data for n in d.producer_dims]
             signals.append(
                 queue.SignalOp(producer, names, name, d.source_exprs, d.peer_expr, d.credit)
@@ -283,7 +283,7 @@ def _event_ops(
     return [*events, *signals, *waits]
 
 
-def _most_copies(family: TasksOp, buffers: dict[str, BufferOp]) -> int:
+def _max_copies(family: TasksOp, buffers: dict[str, BufferOp]) -> int:
     """Returns the largest number of copies of the windows that the tasks put rows into."""
     windows = [buffers[r.buffer] for r in family.write_accesses if r.peer is not None]
     return max((w.copies.value.data for w in windows), default=1)

@@ -56,11 +56,11 @@ class CreditEmptyPutsPass(ModulePass):
             if program.ranks.value.data == 1:
                 continue
             for d in program.body.block.ops:
-                if isinstance(d, DependenceOp) and (by := _giver(d, families, buffers)):
+                if isinstance(d, DependenceOp) and (by := _crediting_family(d, families, buffers)):
                     d.credit = SymbolRefAttr(by)
 
 
-def _giver(
+def _crediting_family(
     d: DependenceOp, families: dict[str, TasksOp], buffers: dict[str, BufferOp]
 ) -> str | None:
     """Returns the family that can credit the empty puts of `d`; None if there is none."""

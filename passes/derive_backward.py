@@ -173,9 +173,9 @@ class DeriveBackwardPass(ModulePass):
                     f"{self.name}: @{name}: expected straight-line operations, found {op.name} "
                     "with operations inside",
                 )
-        made = {recomputable(op) for op in function.body.block.ops}
+        available = {recomputable(op) for op in function.body.block.ops}
         for choice in self.recompute:
-            if choice not in made:
+            if choice not in available:
                 refuse(
                     function,
                     f"{self.name}: option recompute: @{name} makes nothing that '{choice}' names",

@@ -98,7 +98,7 @@ class _Analysis:
         return ranks_that_differ(dependences, self.ranks)
 
     def _covers_directly(self, d: DependenceOp, other: DependenceOp, rank: int) -> bool:
-        if d.peer_expr != other.peer_expr or not _tells_as_much(other, d):
+        if d.peer_expr != other.peer_expr or not _implies_as_much(other, d):
             return False
         waited = _pairs(self._targets(d, rank), self._targets(other, rank))
         counted = self._producers(d, other, rank)
@@ -108,7 +108,7 @@ class _Analysis:
         self, d: DependenceOp, first: DependenceOp, second: DependenceOp, rank: int
     ) -> bool:
         """Whether `first` then `second` order all that `d` orders, for consumers on `rank`."""
-        if d.peer_expr != first.peer_expr or not _tells_as_much(first, d):
+        if d.peer_expr != first.peer_expr or not _implies_as_much(first, d):
             return False
         if second.credit is not None and second.credit_name != _producer(d):
             return False
@@ -167,7 +167,7 @@ def _pairs(left: IntArray, right: IntArray) -> dict[int, set[int]]:
     return pairs
 
 
-def _tells_as_much(other: DependenceOp, d: DependenceOp) -> bool:
+def _implies_as_much(other: DependenceOp, d: DependenceOp) -> bool:
     """Whether signals of `other` imply as much about their producers as those of `d`.
 
     If `other` is credited, they imply only that each put has moved its rows, if any, and that the

@@ -80,10 +80,10 @@ class ExpandTasksPass(ModulePass):
                 if isinstance(order, OrderOp)
                 for core in _expand(program, order, families)
             ]
-            for found in list(program.body.block.ops):
-                if isinstance(found, OrderOp | TasksOp | WaitOp | SignalOp):
-                    found.detach()
-                    found.erase()
+            for child in list(program.body.block.ops):
+                if isinstance(child, OrderOp | TasksOp | WaitOp | SignalOp):
+                    child.detach()
+                    child.erase()
             program.body.block.add_ops(cores)
 
 

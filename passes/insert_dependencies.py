@@ -83,8 +83,8 @@ class InsertDependenciesPass(DependenceOptions, ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for program in programs_at(op, ProgramOp, self.name):
-            for found in program.body.block.ops:
-                if isinstance(found, DependenceOp):
+            for child in program.body.block.ops:
+                if isinstance(child, DependenceOp):
                     refuse(
                         program, f"{self.name}: @{program.sym_name.data} has dependences already"
                     )
@@ -100,7 +100,7 @@ def find_dependences(program: ProgramOp, granularity: Granularity) -> list[Depen
     dependences: list[DependenceOp] = []
     for family in families_of(program).values():
         own = _accesses(family)
-        found: dict[tuple[str, EventMap], tuple[TasksOp, list[str]]] = {}
+        merged: dict[tuple[str, EventMap], tuple[TasksOp, list[str]]] = {}
         for use in own:
             for earlier in accesses[use.access.buffer]:
                 if not (earlier.writes or use.writes):
@@ -112,10 +112,10 @@ def find_dependences(program: ProgramOp, granularity: Granularity) -> list[Depen
                 if events is None:
                     continue
                 key = (earlier.family.sym_name.data, events)
-                on = found.setdefault(key, (earlier.family, []))[1]
+                on = merged.setdefault(key, (earlier.family, []))[1]
                 if use.access.buffer not in on:
                     on.append(use.access.buffer)
-        for (_, events), (producer, on) in found.items():
+        for (_, events), (producer, on) in merged.items():
             dependences.append(
                 DependenceOp(
                     producer,

@@ -94,8 +94,8 @@ class _Lifetimes:
     def __init__(self, program: ProgramOp) -> None:
         self.users: dict[str, set[str]] = defaultdict(set)
         for name, family in families_of(program).items():
-            for region in (*family.read_accesses, *family.write_accesses):
-                self.users[region.buffer].add(name)
+            for access in (*family.read_accesses, *family.write_accesses):
+                self.users[access.buffer].add(name)
             if family.route is not None:
                 self.users[family.route.root_reference.data].add(name)
         joins: dict[str, set[str]] = defaultdict(set)

@@ -104,7 +104,7 @@ def differentiate(function: FuncOp, accumulate: bool, activation_weight_gradient
             gradients[value] = (
                 builder.gradient_of(value, AddOp(earlier, gradient))[1]
                 if product is None
-                else _into(product, earlier)
+                else _accumulate_into(product, earlier)
             )
     own = {arg: gradients[arg] for arg in forward.args if arg in gradients}
     for arg, accumulator in accumulators.items():
@@ -163,7 +163,7 @@ def _weight_gradient(gradient: SSAValue) -> GroupedMatmulOp | None:
     return None
 
 
-def _into(product: GroupedMatmulOp, earlier: SSAValue) -> SSAValue:
+def _accumulate_into(product: GroupedMatmulOp, earlier: SSAValue) -> SSAValue:
     """Makes a gradient of weights add to `earlier`."""
     added = GroupedMatmulOp(
         product.lhs,
