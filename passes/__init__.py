@@ -1,1 +1,1 @@
-"""Rewrites of the IR: one module a pass."""
+"""Passes over the IR, one module for each pass."""

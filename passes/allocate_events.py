@@ -1,4 +1,4 @@
-"""`allocate-events`: a cache line for each event's counter."""
+"""`allocate-events`: gives the counter of each event a cache line of its own."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from hpmoe_ir.passes.plan_memory import ALIGNMENT
 class AllocateEventsPass(ModulePass):
     """Gives each event a counter in the window memory, alone in its 64-byte line.
 
-    The counters come after the windows, two of each event with two copies. A line of its own is
-    needed: the scalar unit writes whole lines back, so that two counters in one line lose updates.
+    The counters come after the windows; an event with two copies has two. Counters must not share
+    a cache line: the scalar unit writes back whole lines, so updates of a neighbour would be lost.
 
     Needs planned windows (`plan-memory`). Idempotent.
 

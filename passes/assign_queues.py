@@ -1,4 +1,4 @@
-"""`assign-queues`: which core runs which task, in which order, with the events between them."""
+"""`assign-queues`: assigns tasks to cores, orders them, and turns dependences into events."""
 
 from __future__ import annotations
 
@@ -42,42 +42,43 @@ DEFAULT_POLICY = DepthFirst()
 
 @dataclass(frozen=True)
 class QueueOptions(MachineOption):
-    """Which cores take tasks, in which order."""
+    """Options of the assignment of tasks to cores and of their order."""
 
     policy: Annotated[Policy, Choice("policy", policies)] = DEFAULT_POLICY
-    """The order of the tasks, with options of its own."""
+    """Policy that orders the tasks, with its own options."""
 
     vector_cores: Literal["both", "one"] = "both"
-    """Vector cores that take tasks: both of each AIC, or one."""
+    """Vector cores that run tasks: both of each AIC, or only the second."""
 
     rotate: bool = True
-    """Whether destinations are counted from the rank itself."""
+    """Whether peer coordinates start at the rank itself: `p` becomes `(rank + p) mod R`."""
 
     rotate_sources: bool = False
-    """Whether source groups are counted from the rank's own, downwards."""
+    """Whether source group coordinates start at the rank's own group and count downwards."""
 
     @staticmethod
     def queue_space() -> Mapping[str, Sequence[object]]:
-        """Returns the values that a search tries for each option but the policy."""
+        """Returns the values that a search tries for each option except the policy."""
         return {"rotate_sources": (False, True)}
 
 
 @dataclass(frozen=True)
 class AssignQueuesPass(QueueOptions, ModulePass):
-    """Turns a tile program into a queue program: orders for all cores, events, waits, signals.
+    """Turns a tile program into a queue program with queue orders, events, signals and waits.
 
-    A policy gives one order of all tasks that dependences agree with; the tasks of each kind of
-    core are dealt in this order to its cores in turn, all AIC and both AIV of each AIC, or the
-    second of the two with `vector-cores=one`. Dependences of one producer that count alike share
-    their events; those of puts into a window with two copies have two counters each. With
-    `rotate`, the coordinate that names the rank to write to is counted from the rank itself, `p`
-    becoming `(rank + p) mod R`, so that at any time different ranks write to different peers, and
-    each begins with its own rows. With `rotate-sources`, source groups are counted from the rank's
-    own downwards, in which order rows then come: `g` becomes
-    `(rank floordiv k + g * (G - 1)) mod G` for G groups of k ranks.
+    The policy returns one total order of all tasks that respects the dependences. Unless the policy
+    also chooses the cores, the tasks of each core kind are dealt in this order, round robin, to its
+    cores: to all AIC, and to both AIV of each AIC, or only the second with `vector-cores=one`.
+    Dependences of one producer with equal
+    event maps share their events; events of puts into a window with two copies have two counters.
+    With `rotate`, the peer coordinate starts at the rank itself (`p` becomes `(rank + p) mod R`):
+    at any time different ranks write to different peers, and each rank sends its own rows first.
+    With `rotate-sources`, source groups start at the rank's own group and count downwards, which is
+    then the order in which rows arrive: `g` becomes `(rank floordiv k + g * (G - 1)) mod G` for G
+    groups of k ranks.
 
-    Needs dependences. Promises that each task is in one queue, and that no core waits for a task
-    that is behind it, on any rank.
+    Needs dependences (`insert-dependencies`). Promises that each task is in exactly one queue, and
+    that no task waits for one that the order places after it, on any rank.
 
     ```
     tile.program @layer ranks 2 {
@@ -118,7 +119,7 @@ class AssignQueuesPass(QueueOptions, ModulePass):
             if type(self.policy).__module__.startswith("hpmoe_ir."):
                 raise
             raise PassFailedException(
-                f"{self.name}: {_described(self.policy)}: {type(e).__name__}: {e}"
+                f"{self.name}: {_policy_text(self.policy)}: {type(e).__name__}: {e}"
             ) from e
 
     def _convert(self, program: ProgramOp, machine: Machine) -> None:
@@ -159,26 +160,26 @@ class AssignQueuesPass(QueueOptions, ModulePass):
         if violation is not None:
             d, producer, consumer = violation
             raise PassFailedException(
-                f"{self.name}: {_described(self.policy)} puts task {consumer} of "
+                f"{self.name}: {_policy_text(self.policy)} puts task {consumer} of "
                 f"@{d.consumer.root_reference.data} before task {producer} of "
                 f"@{d.producer.root_reference.data}, which it waits for"
             )
-        made = queue.ProgramOp(program.sym_name.data, ranks, self.machine)
-        copy_signature(program, made)
-        for found in list(block.ops):
-            if not isinstance(found, DependenceOp):
-                found.detach()
-                made.body.block.add_op(found)
-        made.body.block.add_ops(_event_ops(dependences, families, buffers_of(made)))
+        converted = queue.ProgramOp(program.sym_name.data, ranks, self.machine)
+        copy_signature(program, converted)
+        for child in list(block.ops):
+            if not isinstance(child, DependenceOp):
+                child.detach()
+                converted.body.block.add_op(child)
+        converted.body.block.add_ops(_event_ops(dependences, families, buffers_of(converted)))
         for core in CoreKind:
-            made.body.block.add_op(_deal(core, families, order, slots[core], machine))
-        program.parent_block().insert_op_before(made, program)  # pyright: ignore[reportOptionalMemberAccess]
+            converted.body.block.add_op(_deal(core, families, order, slots[core], machine))
+        program.parent_block().insert_op_before(converted, program)  # pyright: ignore[reportOptionalMemberAccess]
         program.detach()
         program.erase()
 
 
-def _described(policy: Policy) -> str:
-    """How messages name a policy: with its package, where it is of another one."""
+def _policy_text(policy: Policy) -> str:
+    """Returns the name of a policy for messages, with its package if it is not this one."""
     package = type(policy).__module__.partition(".")[0]
     return f"policy {policy.name}" + (f" of {package}" if package != "hpmoe_ir" else "")
 
@@ -198,7 +199,7 @@ def _check_sizes(families: Sequence[TasksOp], machine: Machine) -> None:
 
 
 def _rotate(family: TasksOp, dependences: Sequence[DependenceOp], ranks: int) -> None:
-    """Counts the coordinate that is the peer from the rank itself."""
+    """Makes the peer coordinate of a family start at the rank itself."""
     peer = family.target_peer
     if not isinstance(peer, AffineDimExpr) or family.extents[peer.position] != ranks:
         return
@@ -206,7 +207,7 @@ def _rotate(family: TasksOp, dependences: Sequence[DependenceOp], ranks: int) ->
 
 
 def _rotate_sources(family: TasksOp, dependences: Sequence[DependenceOp], ranks: int) -> None:
-    """Counts the coordinate that is the source group from the group of the rank, downwards."""
+    """Makes source group coordinates start at the rank's own group and count downwards."""
     dim = source_group_dim(family)
     if dim is None:
         return
@@ -225,7 +226,7 @@ def _rotate_sources(family: TasksOp, dependences: Sequence[DependenceOp], ranks:
 def _replace_dim(
     family: TasksOp, dependences: Sequence[DependenceOp], dim: int, by: AffineExpr
 ) -> None:
-    """Replaces a coordinate by an expression of it wherever the family or its events use it."""
+    """Replaces coordinate `dim` by `by` in the family and in the events of its dependences."""
 
     def change(expr: AffineExpr) -> AffineExpr:
         dims = [AffineExpr.dimension(i) for i in range(len(family.extents))]
@@ -250,12 +251,12 @@ def _replace_dim(
 def _event_ops(
     dependences: Sequence[DependenceOp], families: Sequence[TasksOp], buffers: dict[str, BufferOp]
 ) -> list[queue.EventOp | queue.SignalOp | queue.WaitOp]:
-    """Families of events, shared where dependences count alike, with their users.
+    """Returns the events with their signals and waits; equal event maps share an event family.
 
-    Signals of puts that may come a launch early, into a window with two copies, have two counters
-    likewise.
+    A put into a window with two copies may arrive one launch early, so its events have two copies
+    of their counters too.
     """
-    copies = {f.sym_name.data: _most_copies(f, buffers) for f in families}
+    copies = {f.sym_name.data: _max_copies(f, buffers) for f in families}
     events: list[queue.EventOp] = []
     signals: list[queue.SignalOp] = []
     waits: list[queue.WaitOp] = []
@@ -269,8 +270,8 @@ def _event_ops(
             shared[key] = name
             equal = np.unique(d.thresholds)
             counts = equal if equal.size == 1 else d.thresholds
-            most = 1 if d.peer is None else copies[producer]
-            events.append(queue.EventOp(name, d.extents, counts, copies=most))
+            event_copies = 1 if d.peer is None else copies[producer]
+            events.append(queue.EventOp(name, d.extents, counts, copies=event_copies))
             names = [n.data for n in d.producer_dims]
             signals.append(
                 queue.SignalOp(producer, names, name, d.source_exprs, d.peer_expr, d.credit)
@@ -282,8 +283,8 @@ def _event_ops(
     return [*events, *signals, *waits]
 
 
-def _most_copies(family: TasksOp, buffers: dict[str, BufferOp]) -> int:
-    """Copies of the windows that the tasks put rows into, the most that one of them has."""
+def _max_copies(family: TasksOp, buffers: dict[str, BufferOp]) -> int:
+    """Returns the largest number of copies of the windows that the tasks put rows into."""
     windows = [buffers[r.buffer] for r in family.write_accesses if r.peer is not None]
     return max((w.copies.value.data for w in windows), default=1)
 
@@ -291,7 +292,7 @@ def _most_copies(family: TasksOp, buffers: dict[str, BufferOp]) -> int:
 def _deal(
     core: CoreKind, families: Sequence[TasksOp], order: Order, slots: IntArray, machine: Machine
 ) -> queue.OrderOp:
-    """The queues of one kind of core: its tasks by their keys, dealt to the cores `slots`."""
+    """Deals the tasks of one core kind to `slots`: to the policy's cores, or round robin by key."""
     own = [i for i, f in enumerate(families) if f.core_kind is core]
     cores = machine.cores(core)
     if not own:

@@ -1,4 +1,4 @@
-"""`convert-comm-to-tile`: from tensors and windows to buffers and families of tile tasks."""
+"""`convert-comm-to-tile`: lowers tensors and windows to buffers and families of tile tasks."""
 
 from __future__ import annotations
 
@@ -35,28 +35,27 @@ from hpmoe_ir.passes.tiling.options import TilingOptions
 
 @dataclass(frozen=True)
 class ConvertCommToTilePass(TilingOptions, ModulePass):
-    """Makes a `tile.program` of each function: buffers, and tasks with the regions they use.
+    """Converts each function to a `tile.program`: buffers, and task families with their accesses.
 
     An expert's rows are cut into `source-groups` groups of source ranks, each into `row-chunks`
-    chunks; matrix tasks take `task-cols` columns of one such part. Puts are cut by peer, expert
-    and `put-chunks`; work on tokens into `token-chunks`.
+    chunks; a matrix task computes `task-cols` columns of one such part. Puts are split by peer,
+    expert and `put-chunks`; work on tokens is split into `token-chunks`.
 
-    With `last-experts=n`, the last n experts of a rank are cut finer than the others: their last
-    product and the puts after it have `return-cols` columns, as the sums over a token's copies,
-    while the other experts' rows go back whole. Sums can so begin before the last product ends.
+    With `last-experts=n`, the last n experts of a rank are cut finer than the others: their second
+    matmul, the return puts after it and the sums over a token's copies have `return-cols` columns,
+    while the rows of other experts return whole. Sums can then start before the last matmul ends.
 
-    `put-rows` and `vector-rows` say how many rows a task has at most rather than how many parts
-    there are: there are then as many parts as the most rows that can come need, and those beyond
-    the rows that do come are empty. With `matrix-shares=n`, n tasks share each product of an expert
-    and group: task i does tiles i, i + n and so on of it, however many rows there are. With
-    `matmul_kernels=cann-like` matrix tasks run kernels that use L1 for double buffers alone, and
-    L0C as CANN's grouped matmul does (`cann_like_grouped_matmul`), as those of other systems do.
+    `put-rows` and `vector-rows` limit the rows of a task instead of fixing the number of parts:
+    there are as many parts as the capacity needs, and parts past the actual row count are empty.
+    With `matrix-shares=n`, n tasks share the matmul of each expert and group: task i computes tiles
+    i, i + n, and so on, for any number of rows. With `matmul-kernels=cann-like`, matrix tasks run
+    kernels that use L1 only for double buffers and L0C as CANN's grouped matmul does
+    (`cann_like_grouped_matmul`).
 
     Needs a module at the `comm` level whose activations are bf16 or f16. Promises that tasks of one
-    family write different parts, that families are in an order in which they may be run one after
-    the other, and that the program lists its arguments and results in the function's order, with
-    their roles, the status of a launch behind them. Names of buffers are made from those of values,
-    where values have some.
+    family write disjoint parts, that running the families one after another in program order is
+    correct, and that the program lists its arguments and results in the function's order, with
+    their roles, followed by the launch status. Buffers take the names of the values, if any.
 
     ```
     %a = moe.swiglu %h : tensor<?x64xbf16, #moe.grouped<256 rows>> -> ...
@@ -154,7 +153,7 @@ def _declare_outputs(function: FuncOp, tiling: Tiling) -> None:
         assert isa(value.type, AnyTensor)
         stem = value.name_hint or f"out{i}"
         tiling.outputs[value] = tiling.buffer(stem, MemorySpace.OUTPUT, buffer_type_of(value.type))
-    # What a sum is added into is in the sum's buffer from the start.
+    # An accumulator shares its buffer with the sum from the start.
     for op in reversed(function.body.block.ops):
         if (
             isinstance(op, GroupedMatmulOp)
@@ -170,9 +169,9 @@ def _in_space_order(tiling: Tiling) -> list[BufferOp]:
 
 
 def _signature(function: FuncOp, tiling: Tiling) -> ProgramSignature:
-    """The function's arguments and results as buffers, with the roles that it states.
+    """Returns the function's arguments and results as buffers, with their roles.
 
-    Outputs that no value of the function is in, as the status, come last.
+    Outputs that hold no value of the function, such as the status, come last.
     """
     block = function.body.block
     last = block.last_op
@@ -182,7 +181,7 @@ def _signature(function: FuncOp, tiling: Tiling) -> ProgramSignature:
         Parameter(tiling.places[v], role) for v, role in zip(block.args, given, strict=True)
     ]
     names = {b.sym_name.data for b in tiling.buffers}
-    # What is added in place is in the buffer of its accumulator rather than in an output.
+    # A result accumulated in place is in the buffer of its accumulator, not in an output.
     places = [
         output if (output := tiling.outputs[v]) in names else tiling.places[v]
         for v in last.arguments

@@ -1,4 +1,4 @@
-"""`convert-moe-to-comm`: from routed tensors to writes into other ranks' memory."""
+"""`convert-moe-to-comm`: lowers routed tensors to one-sided puts into other ranks' windows."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from hpmoe_ir.passes.analysis.level import require_level
 
 @dataclass
 class WindowNames:
-    """Names of windows, each given once in a function: recv, recv_1, recv_2."""
+    """Generator of unique window names within a function: recv, recv_1, recv_2."""
 
     used: Counter[tuple[Block | None, str]] = field(
         default_factory=Counter[tuple[Block | None, str]]
     )
 
     def fresh(self, stem: str, user: Operation) -> str:
-        """A name that begins with `stem`, for a window that takes the place of `user`."""
+        """Returns an unused name that begins with `stem`, for the window that replaces `user`."""
         count = self.used[user.parent, stem]
         self.used[user.parent, stem] += 1
         return f"{stem}_{count}" if count else stem
 
 
 def _replace(rewriter: PatternRewriter, old: Operation, new: list[Operation]) -> None:
-    """Puts `new` in the place of `old`, whose name and location the last of them takes over."""
+    """Replaces `old` by `new`; the last of `new` inherits the name and location of `old`."""
     for op in new:
         op.location = old.location
     new[-1].results[0].name_hint = old.results[0].name_hint
@@ -52,7 +52,7 @@ def _named(op: Operation, hint: str) -> Operation:
 
 @dataclass
 class AnnounceCounts(RewritePattern):
-    """A route is made of the counts that all ranks announce to each other."""
+    """Rewrites `moe.route` as an exchange of token counts between all ranks."""
 
     names: WindowNames
 
@@ -74,7 +74,7 @@ class AnnounceCounts(RewritePattern):
 
 @dataclass
 class PutTokens(RewritePattern):
-    """A dispatch is puts into the receive windows of the experts' ranks, and a wait."""
+    """Rewrites `moe.dispatch` as puts into the windows of the experts' ranks, and a wait."""
 
     names: WindowNames
 
@@ -90,7 +90,7 @@ class PutTokens(RewritePattern):
 
 @dataclass
 class PutWeightedTokens(RewritePattern):
-    """A weighted dispatch is weighted puts into the receive windows, and a wait."""
+    """Rewrites `moe.dispatch_weighted` as weighted puts into receive windows, and a wait."""
 
     names: WindowNames
 
@@ -106,8 +106,8 @@ class PutWeightedTokens(RewritePattern):
 
 @dataclass
 class ReturnRows(RewritePattern):
-    """A collect is puts into the return windows of the tokens' ranks, and a wait; a combine is a
-    collect and sums."""
+    """Rewrites `moe.collect` as puts into the return windows of the tokens' ranks, and a wait;
+    `moe.combine` likewise, followed by a `moe.weighted_sum`."""
 
     names: WindowNames
 
@@ -130,17 +130,17 @@ class ReturnRows(RewritePattern):
 
 @dataclass(frozen=True)
 class ConvertMoeToCommPass(ModulePass):
-    """Makes the communication between ranks explicit; the computation stays as it is.
+    """Makes the communication between ranks explicit and leaves the computation unchanged.
 
-    Each `moe.route` becomes an exchange of token counts, each `moe.dispatch`,
-    `moe.dispatch_weighted`, `moe.collect` and `moe.combine` puts into a window of its own, each
-    followed by the wait for what all ranks put there.
+    Each `moe.route` becomes an exchange of token counts. Each `moe.dispatch`,
+    `moe.dispatch_weighted`, `moe.collect` and `moe.combine` becomes puts into a window of its own,
+    followed by a wait for the puts of all ranks.
 
     Needs a module at the `moe` level. Promises that none of these operations is left, and that each
-    put is by a route, hence after the wait for the counts of all ranks. A rank announces its counts
-    only once it has started the launch, so at a put every rank has finished the launch before:
-    windows of rows need one copy. The counts themselves have two, used in turn, because a rank may
-    announce while another still reads those of the launch before.
+    put uses a route and therefore comes after the wait for the counts of all ranks. A rank sends
+    its counts only once it has started the launch, so at a put every rank has finished the previous
+    launch: windows of rows need one copy. The window of counts has two, used in alternate launches,
+    because a rank may send its counts while a peer still reads those of the previous launch.
 
     ```
     %route = moe.route %ids

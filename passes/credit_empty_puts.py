@@ -1,4 +1,4 @@
-"""`credit-empty-puts`: puts without rows send no signal, their receiver counts them itself."""
+"""`credit-empty-puts`: empty puts send no signal; the receiving rank counts them itself."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from hpmoe_ir.passes.analysis.level import programs_at
 
 @dataclass(frozen=True)
 class CreditEmptyPutsPass(ModulePass):
-    """Lets the task that builds the route count the puts to its rank that have no rows.
+    """Makes the task that builds the route signal on behalf of the empty puts to its rank.
 
     All ranks exchange their counts before they put rows, so a rank knows from its route which puts
-    of all ranks to it are empty. With `credited by`, these send no signal; the task that builds the
-    route adds, once for each event, how many they are. Tasks that wait for empty puts alone can go
-    on as soon as their rank has its route, and links carry no signals that say nothing.
+    to it are empty. With `credited by`, empty puts send no signal; the task that builds the route
+    adds their number to each event, once. Tasks that wait only for empty puts can start as soon as
+    their rank has its route, and the links carry no signals of empty puts.
 
-    Needs dependences (`insert-dependencies`), and no queues yet: `elide-dependencies` must know
-    that an empty put tells nobody what it has waited for. Changes the dependences that are
-    signalled on the rank of a put, where one task on a vector core builds the route, each put
-    writes rows of one source and one expert, and a rank has at most 4096 events of the dependence;
-    leaves others as they are, and programs on one rank. Promises the same results, with the same
-    thresholds.
+    Needs dependences (`insert-dependencies`), before `elide-dependencies` and `assign-queues`: the
+    elision must know that an empty put orders nothing that it has itself waited for. Changes the
+    dependences that are signalled on the rank that a put writes to, if one task on a vector core
+    builds the route, each put writes rows of one source and one expert, and a rank has at most 4096
+    events of the dependence. Leaves other dependences, and programs on one rank, unchanged.
+    Promises the same results, with the same thresholds.
 
     ```
     tile.dependence @dispatch (p, e, c) -> @matmul (e, g, c, n) on @recv
@@ -56,14 +56,14 @@ class CreditEmptyPutsPass(ModulePass):
             if program.ranks.value.data == 1:
                 continue
             for d in program.body.block.ops:
-                if isinstance(d, DependenceOp) and (by := _giver(d, families, buffers)):
+                if isinstance(d, DependenceOp) and (by := _crediting_family(d, families, buffers)):
                     d.credit = SymbolRefAttr(by)
 
 
-def _giver(
+def _crediting_family(
     d: DependenceOp, families: dict[str, TasksOp], buffers: dict[str, BufferOp]
 ) -> str | None:
-    """The family that can count the empty puts of a dependence."""
+    """Returns the family that can credit the empty puts of `d`; None if there is none."""
     producer = families[d.producer.root_reference.data]
     try:
         credited_puts(producer, route_of(producer, buffers), d.peer_expr, d.source_exprs, d.extents)

@@ -1,4 +1,4 @@
-"""`derive-backward`: a second function that computes the gradients of the first."""
+"""`derive-backward`: adds a function that computes the gradients of a function."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from hpmoe_ir.passes.gradient.backward_function import BackwardFunction
 from hpmoe_ir.passes.gradient.reverse_sweep import differentiate
 
 RECOMPUTABLE = ("swiglu", "up", "dispatch")
-"""What can be computed again rather than saved, by the names that the option takes."""
+"""Values of the option `recompute`: the operations whose results need not be saved."""
 
 
 def recomputable(op: Operation) -> str | None:
-    """The name by which the result of `op` can be recomputed; None: it is always saved."""
+    """Returns the value of `recompute` that covers the result of `op`; None: always saved."""
     match op:
         case moe.SwiGLUOp():
             return "swiglu"
@@ -39,7 +39,7 @@ def recomputable(op: Operation) -> str | None:
 
 
 def split_combines(function: FuncOp) -> None:
-    """Makes each `moe.combine` a `moe.collect`, whose rows can be saved, and a weighted sum."""
+    """Splits each `moe.combine` into a `moe.collect`, whose rows can be saved, and a sum."""
     for op in list(function.body.block.ops):
         if isinstance(op, moe.CombineOp):
             collect = moe.CollectOp(op.y, op.route)
@@ -52,30 +52,30 @@ def split_combines(function: FuncOp) -> None:
 
 @dataclass(frozen=True)
 class DeriveBackwardPass(ModulePass):
-    """Adds to each function one for its gradients, which takes those of the results.
+    """Adds a backward function to each function, from gradients of results to those of arguments.
 
-    Reverse-mode differentiation of a graph of operations that have a gradient rule, of
-    `passes/gradient/rules.py` or their own by the trait `GradientTrait`. A function `@f(inputs) ->
+    Applies reverse-mode differentiation to a graph of operations that have a gradient rule, in
+    `passes/gradient/rules.py` or by the trait `GradientTrait`. A function `@f(inputs) ->
     results` becomes `@f(inputs) -> (results, saved)` and `@f_backward(gradients of the results,
     inputs needed, saved[, accumulators]) -> gradients`. The gradients are those of the float
     arguments that a result depends on, in the order of the arguments. The attribute `moe.forward`
     of the backward function names the forward one, and the roles of its arguments and results
     (`moe.role`) say by number to which argument or result of the forward function each belongs.
-    Names of values say nothing; where there are some, a value has the same in both functions and
-    the gradient of `%x` is `%dx`.
+    Names of values have no meaning; a named value has the same name in both functions, and the
+    gradient of `%x` is `%dx`.
 
-    Saved is each value that a gradient needs, unless it is an argument or in `recompute`. For a
-    layer these are the rows received, what the up-projection made of them, its activation, and the
-    rows that came back: no matrix product is done again. Routes are made again from the ids, by one
-    more exchange of token counts: that is cheaper than saving three index arrays, and the exchange
-    tells a rank that its peers have finished the launch before.
+    Each value that a gradient needs is saved, unless it is an argument or in `recompute`. For a
+    layer these are the rows received, the output of the up-projection, its activation, and the
+    rows returned: no matmul is recomputed. Routes are rebuilt from the ids, by another exchange of
+    token counts: that is cheaper than saving three index arrays, and the exchange also tells a rank
+    that its peers have finished the previous launch.
 
-    Gradients that others wait for come before those of weights that came about at the same time.
-    Recomputed values need no gradient, so they come while the first gradients are on their way.
-    A value that is used twice has the sum of two gradients: of weights in f32 by `into`, without an
-    addition, else by `moe.add`.
+    Gradients that other gradients depend on come before gradients of weights that are ready at the
+    same time. Recomputed values need no gradient, so they are placed where the first gradients are
+    still being communicated. The gradient of a value with two uses is a sum: for weights in f32 by
+    the operand `into` of the matmul, otherwise by `moe.add`.
 
-    Needs a module at the `moe` level of straight-line functions. Not idempotent: refuses a module
+    Needs a module at the `moe` level with straight-line functions. Not idempotent: refuses a module
     that has been differentiated.
 
     ```
@@ -117,11 +117,12 @@ class DeriveBackwardPass(ModulePass):
     name = "derive-backward"
 
     recompute: tuple[str, ...] = ()
-    """What to compute again in the backward function rather than save: `swiglu`, the activation;
-    `up`, the up-projection that it is computed of; `dispatch`, the rows received."""
+    """Values that the backward function recomputes instead of the forward one saving them:
+    `swiglu`, the activation; `up`, the output of the up-projection; `dispatch`, the rows
+    received."""
     accumulate: bool = False
-    """Whether gradients of weights are added to accumulators, in f32: arguments of the backward
-    function, which come last and are in the order of the weights."""
+    """Whether gradients of weights are added to f32 accumulators, which are the last arguments of
+    the backward function, in the order of the weights."""
     weight_gradients: Literal["f32", "activation"] = "f32"
     """Element type of the gradients of weights: f32 (f64 for f64), or that of the weights."""
 
@@ -172,9 +173,9 @@ class DeriveBackwardPass(ModulePass):
                     f"{self.name}: @{name}: expected straight-line operations, found {op.name} "
                     "with operations inside",
                 )
-        made = {recomputable(op) for op in function.body.block.ops}
+        available = {recomputable(op) for op in function.body.block.ops}
         for choice in self.recompute:
-            if choice not in made:
+            if choice not in available:
                 refuse(
                     function,
                     f"{self.name}: option recompute: @{name} makes nothing that '{choice}' names",

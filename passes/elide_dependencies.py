@@ -1,4 +1,4 @@
-"""`elide-dependencies`: takes out the dependences that others imply."""
+"""`elide-dependencies`: removes the dependences that others imply."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from hpmoe_ir.passes.analysis.level import programs_at
 
 @dataclass(frozen=True)
 class ElideDependenciesPass(ModulePass):
-    """Removes each dependence that a finer or a longer way already implies.
+    """Removes each dependence that another dependence, or a chain of two, already implies.
 
-    A dependence goes when every task that a consumer waits for through it has ended anyway by the
-    time another wait of the same consumer is over: directly (the other waits for more tasks of the
-    same producer), or in two steps (the tasks waited for have themselves waited for them, on the
-    same rank). Chains of three dependences or more are not looked for. A put that is credited does
-    not signal where it has no rows: it is ordered itself, as far as it moves anything, but what it
-    has waited for is not, unless that is the task that gives the credit.
+    A dependence is removed if every producer task that a consumer waits for through it has ended
+    once another wait of the same consumer ends: directly (the other wait covers those tasks of the
+    same producer), or in two steps (the tasks waited for have themselves waited for those, on the
+    same rank). Chains of three or more dependences are not searched. An empty put that is credited
+    sends no signal: a wait for it implies nothing about the tasks that it has itself waited for,
+    except the task that gives the credit.
 
-    Needs the dependences of `insert-dependencies`. Promises that the order between any two tasks
-    that must be ordered is still there. Idempotent.
+    Needs the dependences of `insert-dependencies`. Promises that any two tasks that must be ordered
+    remain ordered. Idempotent.
 
     ```
     tile.dependence @gmm1 (e, n) -> @swiglu (e) on @h events (2) from (e) to (e) count 4
@@ -54,16 +54,16 @@ class ElideDependenciesPass(ModulePass):
 
 
 def implied_dependences(program: ProgramOp) -> list[DependenceOp]:
-    """The dependences of a program that the rest of them implies."""
+    """Returns the dependences of a program that the remaining ones imply."""
     analysis = _Analysis(program)
     return [d for d in analysis.dependences if analysis.implied(d)]
 
 
 class _Analysis:
-    """Which tasks wait for which, by numbers of events.
+    """The relation between tasks and the events that they wait for and signal, by event number.
 
-    All removals together are safe: a removed dependence is replaced by ways whose steps are
-    shorter, and the relation between tasks has no cycle.
+    All removals together are safe: the dependences that imply a removed one have shorter steps, and
+    the relation between tasks is acyclic.
     """
 
     def __init__(self, program: ProgramOp) -> None:
@@ -98,7 +98,7 @@ class _Analysis:
         return ranks_that_differ(dependences, self.ranks)
 
     def _covers_directly(self, d: DependenceOp, other: DependenceOp, rank: int) -> bool:
-        if d.peer_expr != other.peer_expr or not _tells_as_much(other, d):
+        if d.peer_expr != other.peer_expr or not _implies_as_much(other, d):
             return False
         waited = _pairs(self._targets(d, rank), self._targets(other, rank))
         counted = self._producers(d, other, rank)
@@ -108,7 +108,7 @@ class _Analysis:
         self, d: DependenceOp, first: DependenceOp, second: DependenceOp, rank: int
     ) -> bool:
         """Whether `first` then `second` order all that `d` orders, for consumers on `rank`."""
-        if d.peer_expr != first.peer_expr or not _tells_as_much(first, d):
+        if d.peer_expr != first.peer_expr or not _implies_as_much(first, d):
             return False
         if second.credit is not None and second.credit_name != _producer(d):
             return False
@@ -117,8 +117,8 @@ class _Analysis:
         sources = self._sources(second, middle, rank)
         targets = self._targets(first, rank)
         if second.peer_expr is not None:
-            # Only this rank's own tasks among those that signal: what others waited for happened
-            # in their memory.
+            # Only producers on this rank: those on other ranks have waited for events in the
+            # memory of their own rank.
             owner = evaluate_index(second.peer_expr, self.points[_producer(second)], rank)
             own = np.broadcast_to(owner == rank, sources.shape)
             sources, targets = sources[own], targets[own]
@@ -137,7 +137,7 @@ class _Analysis:
         return flat_events(d.source_exprs, d.extents, point, rank, family.task_count)
 
     def _producers(self, d: DependenceOp, other: DependenceOp, rank: int) -> dict[int, set[int]]:
-        """Events of `other` that the producers of each event of `d` on `rank` count towards."""
+        """Maps each event of `d` on `rank` to the events of `other` that its producers signal."""
         family = self.families[_producer(d)]
         peer = d.peer_expr
         if peer is None:
@@ -158,7 +158,7 @@ def _owned(
 
 
 def _pairs(left: IntArray, right: IntArray) -> dict[int, set[int]]:
-    """For each value on the left, the values on the right that occur with it."""
+    """Maps each value of `left` to the values of `right` at the same positions."""
     pairs: dict[int, set[int]] = defaultdict(set)
     if left.size:
         width = int(right.max()) + 1
@@ -167,11 +167,11 @@ def _pairs(left: IntArray, right: IntArray) -> dict[int, set[int]]:
     return pairs
 
 
-def _tells_as_much(other: DependenceOp, d: DependenceOp) -> bool:
-    """Whether signals of `other` say of their producers what those of `d` do.
+def _implies_as_much(other: DependenceOp, d: DependenceOp) -> bool:
+    """Whether signals of `other` imply as much about their producers as those of `d`.
 
-    If `other` is credited, they say of a put only that it has moved what it moves, and of the task
-    that gives the credit that it has ended: so `d` has to be credited by the same.
+    If `other` is credited, they imply only that each put has moved its rows, if any, and that the
+    task that gives the credit has ended; `d` must then be credited by the same task.
     """
     return other.credit is None or other.credit_name == d.credit_name
 

@@ -1,4 +1,4 @@
-"""`expand-tasks`: families of tasks as single tasks, for people to read."""
+"""`expand-tasks`: expands task families into single tasks, for reading."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from hpmoe_ir.passes.analysis.level import programs_at
 
 @dataclass(frozen=True)
 class ExpandTasksPass(ModulePass):
-    """Replaces families and orders by a `queue.core` for each core that has tasks.
+    """Replaces families and queue orders by a `queue.core` for each core that has tasks.
 
-    Each task says which events it waits for, at which count where that is the same on every rank,
-    what it reads and writes, and what it signals, with the coordinates filled in; the rank stays a
-    symbol. The result is for reading and for tests: nothing lowers it.
+    Each task lists the events it waits for, with the threshold if that is equal on all ranks, its
+    accesses, and its signals. Coordinates are substituted; the rank remains a symbol. The result is
+    for reading and for tests: no pass lowers it.
 
     Needs a `queue.program`; refuses more tasks than `limit`.
 
@@ -62,7 +62,7 @@ class ExpandTasksPass(ModulePass):
     name = "expand-tasks"
 
     limit: int = 20000
-    """Most tasks to expand."""
+    """Largest number of tasks to expand."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for program in programs_at(op, ProgramOp, self.name):
@@ -80,10 +80,10 @@ class ExpandTasksPass(ModulePass):
                 if isinstance(order, OrderOp)
                 for core in _expand(program, order, families)
             ]
-            for found in list(program.body.block.ops):
-                if isinstance(found, OrderOp | TasksOp | WaitOp | SignalOp):
-                    found.detach()
-                    found.erase()
+            for child in list(program.body.block.ops):
+                if isinstance(child, OrderOp | TasksOp | WaitOp | SignalOp):
+                    child.detach()
+                    child.erase()
             program.body.block.add_ops(cores)
 
 
@@ -101,7 +101,7 @@ def _expand(program: ProgramOp, order: OrderOp, families: dict[str, TasksOp]) ->
 
 
 def _folded(expr: AffineExpr, ranks: int) -> AffineExpr:
-    """The expression without operations on numbers; `simplify` would write `mod` as divisions."""
+    """Folds constants in an expression; `simplify` would rewrite `mod` as divisions."""
     if not isinstance(expr, AffineBinaryOpExpr):
         return expr
     lhs, rhs = _folded(expr.lhs, ranks), _folded(expr.rhs, ranks)

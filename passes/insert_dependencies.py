@@ -1,4 +1,4 @@
-"""`insert-dependencies`: from the accesses of tasks to the dependences between families."""
+"""`insert-dependencies`: derives the dependences between families from their accesses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from hpmoe_ir.passes.analysis.task_uses import Use, conflicts, meeting, uses_of
 
 @dataclass(frozen=True)
 class FamilyAccess:
-    """One family's use of one buffer."""
+    """One access of a task family, a read or a write."""
 
     family: TasksOp
     access: Access
@@ -44,25 +44,24 @@ class FamilyAccess:
 
 @dataclass(frozen=True)
 class DependenceOptions(Options):
-    """How fine dependences are."""
+    """Options of the granularity of dependences."""
 
     granularity: Granularity = "part"
-    """`part`: as fine as the accesses are; `expert`: all tasks of an expert together."""
+    """`part`: as fine as the accesses; `expert`: one event for all tasks of an expert."""
 
 
 @dataclass(frozen=True)
 class InsertDependenciesPass(DependenceOptions, ModulePass):
     """Adds a `tile.dependence` for each pair of families of which one must wait for the other.
 
-    Families are taken in the order of the program. A family depends on an earlier one when both
-    use a buffer, one of them writes it, and their accesses can overlap; a family that uses a route
-    depends on the tasks that build it. The events and thresholds follow from the accesses alone,
-    for every routing: a task that turns out to have no rows counts all the same.
+    Families are visited in program order. A family depends on an earlier one if both use a buffer,
+    at least one of them writes it, and their accesses can overlap; a family that uses a route
+    depends on the tasks that build it. Events and thresholds follow from the accesses alone and
+    hold for every routing: a task without rows still signals.
 
-    Needs a `tile.program` without dependences, in which what is read from a buffer with one writer
-    has been written by it. Promises that every read of a task is ordered after
-    the writes that it needs. Dependences that others imply are added too: `elide-dependencies`
-    takes them out.
+    Needs a `tile.program` without dependences, in which the only writer of a buffer writes all that
+    is read from it. Promises that every read of a task is ordered after the writes that it needs.
+    Also adds dependences that others imply, which `elide-dependencies` removes.
 
     ```
     tile.tasks @gmm1 (e, g, n) in (2, 2, 4) ... writes @h[grouped(e, g of 2), block(n by 64)]
@@ -84,8 +83,8 @@ class InsertDependenciesPass(DependenceOptions, ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for program in programs_at(op, ProgramOp, self.name):
-            for found in program.body.block.ops:
-                if isinstance(found, DependenceOp):
+            for child in program.body.block.ops:
+                if isinstance(child, DependenceOp):
                     refuse(
                         program, f"{self.name}: @{program.sym_name.data} has dependences already"
                     )
@@ -95,28 +94,28 @@ class InsertDependenciesPass(DependenceOptions, ModulePass):
 
 
 def find_dependences(program: ProgramOp, granularity: Granularity) -> list[DependenceOp]:
-    """The dependences between the families of a program, consumers in program order."""
+    """Returns the dependences between the families of a program, consumers in program order."""
     buffers = buffers_of(program)
     accesses: dict[str, list[FamilyAccess]] = defaultdict(list)
     dependences: list[DependenceOp] = []
     for family in families_of(program).values():
         own = _accesses(family)
-        found: dict[tuple[str, EventMap], tuple[TasksOp, list[str]]] = {}
+        merged: dict[tuple[str, EventMap], tuple[TasksOp, list[str]]] = {}
         for use in own:
             for earlier in accesses[use.access.buffer]:
                 if not (earlier.writes or use.writes):
                     continue
                 writers = {a.family for a in accesses[use.access.buffer] if a.writes}
-                # A part that is read must have been written, by the only family that could.
+                # A buffer with a single writing family must have all its read parts written by it.
                 partial = use.writes or not earlier.writes or len(writers) > 1
                 events = _events(program, buffers, earlier, use, granularity, partial)
                 if events is None:
                     continue
                 key = (earlier.family.sym_name.data, events)
-                on = found.setdefault(key, (earlier.family, []))[1]
+                on = merged.setdefault(key, (earlier.family, []))[1]
                 if use.access.buffer not in on:
                     on.append(use.access.buffer)
-        for (_, events), (producer, on) in found.items():
+        for (_, events), (producer, on) in merged.items():
             dependences.append(
                 DependenceOp(
                     producer,
@@ -176,7 +175,7 @@ def _events(
 
 
 def _check_disjoint(program: ProgramOp) -> None:
-    """Tasks of one family are not ordered among themselves, so they may not meet."""
+    """Refuses families whose tasks have conflicting accesses: nothing orders them."""
     for uses in uses_of(numbers := number_tasks(program, program.ranks.value.data)).values():
         for first, second in sorted(conflicts(uses), key=lambda pair: not pair[0].writes):
             if first.family is second.family:

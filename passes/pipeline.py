@@ -1,4 +1,4 @@
-"""`lower-moe`: from a layer's graph to queues, all passes in order."""
+"""`lower-moe`: the pipeline of all passes from the `moe` level to the `queue` level."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PassT = TypeVar("PassT", bound=Options)
 
 @dataclass(frozen=True)
 class LoweringOptions(QueueOptions, MemoryOptions, DependenceOptions, TilingOptions):
-    """Options of all passes of the pipeline, and which of the optional ones run."""
+    """Options of all passes of the pipeline, and switches of the optional passes."""
 
     credit: bool = True
     """Whether to run `credit-empty-puts`."""
@@ -39,7 +39,7 @@ class LoweringOptions(QueueOptions, MemoryOptions, DependenceOptions, TilingOpti
     def search_space(
         cls, config: LayerConfig, machine: Machine, backward: bool
     ) -> Mapping[str, Sequence[object]]:
-        """Returns the values that a search tries for each option it changes, but the policy."""
+        """Returns the values that a search tries for each option, except the policy."""
         return {**cls.tiling_space(config, machine, backward), **cls.queue_space()}
 
 
@@ -50,22 +50,22 @@ def lower_moe(options: LoweringOptions) -> tuple[ModulePass, ...]:
     # Dispatch and combine become puts into windows of other ranks, with waits for their arrival.
     passes.append(ConvertMoeToCommPass())
 
-    # Each operation becomes a family of tasks, which say what parts of which buffers they use.
+    # Each operation becomes a family of tasks that state their accesses to buffers.
     passes.append(_of(ConvertCommToTilePass, options))
 
-    # Tasks that use the same part of a buffer, of which one writes it, depend on each other.
+    # A task depends on earlier tasks whose accesses conflict with its own.
     passes.append(_of(InsertDependenciesPass, options))
 
-    # A put without rows is counted by the task that builds the route, so it signals nobody. Before
-    # redundant dependences go, because it must be known which of them puts stand for.
+    # Empty puts send no signal; the task that builds the route credits them. This comes before
+    # elision, because a wait for a credited put implies fewer other dependences.
     if options.credit:
         passes.append(CreditEmptyPutsPass())
 
-    # Dependences that others imply are dropped: each one costs a signal and a wait.
+    # Dependences that others imply are removed: each one costs a signal and a wait.
     if options.elide:
         passes.append(ElideDependenciesPass())
 
-    # Buffers whose uses the dependences order share workspace memory.
+    # Workspace buffers whose uses are ordered by dependences share memory.
     passes.append(_of(PlanMemoryPass, options))
 
     # The policy orders all tasks; cores get queues, dependences become events.
@@ -74,13 +74,13 @@ def lower_moe(options: LoweringOptions) -> tuple[ModulePass, ...]:
     # Events get counters in the window.
     passes.append(AllocateEventsPass())
 
-    # No deadlock, no race, no counter that the next launch would find wrong: proved on the result.
+    # Proves that the result has no deadlock and no race, also across consecutive launches.
     passes.append(VerifyQueuesPass())
     return tuple(passes)
 
 
 def _of(kind: type[PassT], options: LoweringOptions) -> PassT:
-    """A pass with its part of the options."""
+    """Returns a pass of type `kind` with its subset of the options."""
     return kind(**{field.name: getattr(options, field.name) for field in fields(kind)})
 
 
@@ -88,7 +88,7 @@ def _of(kind: type[PassT], options: LoweringOptions) -> PassT:
 class LowerMoePass(LoweringOptions, ComposedPass):
     """Brings a module from the `moe` level to the `queue` level.
 
-    Stands for `convert-moe-to-comm`, `convert-comm-to-tile`, `insert-dependencies`,
+    Runs `convert-moe-to-comm`, `convert-comm-to-tile`, `insert-dependencies`,
     `credit-empty-puts`, `elide-dependencies`, `plan-memory`, `assign-queues`, `allocate-events` and
     `verify-queues`, see `lower_moe`; its options are theirs. Needs a module at the `moe` level.
 

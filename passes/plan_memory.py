@@ -1,4 +1,4 @@
-"""`plan-memory`: byte offsets for workspace buffers and windows."""
+"""`plan-memory`: assigns byte offsets to workspace buffers and windows."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from hpmoe_ir.options.options import Options
 from hpmoe_ir.passes.analysis.level import programs_at
 
 ALIGNMENT = 512
-"""Bytes. DMA is quickest from addresses that are multiples of 512 (Ascend C performance notes)."""
+"""Alignment of buffers, in bytes: DMA is fastest at multiples of 512 (Ascend C documentation)."""
 
 
 @dataclass(frozen=True)
 class MemoryOptions(Options):
-    """How buffers are placed."""
+    """Options of the placement of buffers."""
 
     reuse: bool = True
     """Whether workspace buffers whose uses are ordered may share memory."""
@@ -39,19 +39,17 @@ class MemoryOptions(Options):
 class PlanMemoryPass(MemoryOptions, ModulePass):
     """Gives each workspace buffer and each window its byte offset.
 
-    Windows lie one after the other: peers write them at times that this rank does not order.
-    Workspace buffers share memory where it is certain that the first is no longer used: each task
-    that uses it comes before every task that uses the second, on the same rank, by dependences
-    that join whole families (`reuse=false` keeps all apart). Larger buffers are placed first,
-    each at the lowest offset that is free.
+    Windows never share memory: this rank does not order the writes of its peers. Two workspace
+    buffers share memory only if each task that uses the first ends before any task that uses the
+    second starts, on the same rank, by dependences between whole families (`reuse=false` disables
+    sharing). Larger buffers are placed first, each at the lowest free offset.
 
-    No buffer is cleared, here or at run time: all that a task reads has been written by tasks that
-    it depends on (`insert-dependencies` refuses a read that nobody writes), rows beyond those there
-    are are never read, and the gradient of an expert without rows is written as zeros by the task
-    that would have summed them.
+    No buffer is cleared, here or at run time: tasks read only what tasks that they depend on have
+    written (`insert-dependencies` refuses a read without a writer), rows past the actual row count
+    are never read, and the gradient of an expert without rows is written as zeros by its task.
 
-    Needs dependences (`insert-dependencies`), or buffers are not shared. Promises offsets that are
-    multiples of 512 bytes, and an order between any two tasks whose buffers overlap.
+    Needs dependences (`insert-dependencies`); without them no memory is shared. Promises offsets
+    that are multiples of 512 bytes, and an order between any two tasks whose buffers overlap.
 
     ```
     tile.buffer @h workspace : !tile.buffer<grouped 256 rows, 64xbf16>
@@ -91,13 +89,13 @@ def _place(buffers: list[BufferOp], conflict: Callable[[BufferOp, BufferOp], boo
 
 
 class _Lifetimes:
-    """Which buffers are certainly never in use at the same time on a rank."""
+    """Lifetime analysis: which buffers are never in use at the same time on a rank."""
 
     def __init__(self, program: ProgramOp) -> None:
         self.users: dict[str, set[str]] = defaultdict(set)
         for name, family in families_of(program).items():
-            for region in (*family.read_accesses, *family.write_accesses):
-                self.users[region.buffer].add(name)
+            for access in (*family.read_accesses, *family.write_accesses):
+                self.users[access.buffer].add(name)
             if family.route is not None:
                 self.users[family.route.root_reference.data].add(name)
         joins: dict[str, set[str]] = defaultdict(set)
@@ -110,7 +108,7 @@ class _Lifetimes:
                 if op.event_count == 1:
                     joins[producer].add(consumer)
         self.before = {name: _closure(joins[name], follows) for name in families_of(program)}
-        """For each family, those of which every task comes after all of its tasks."""
+        """For each family, the families whose tasks all start after all of its tasks have ended."""
 
     def never_together(self, a: BufferOp, b: BufferOp) -> bool:
         """Whether all uses of one buffer come before all uses of the other."""
@@ -124,7 +122,7 @@ class _Lifetimes:
 
 
 def _closure(start: set[str], follows: dict[str, set[str]]) -> set[str]:
-    """`start` and all that waits, directly or not, for some task of it on the same rank."""
+    """Returns `start` and the families that wait, even indirectly, for a task of it."""
     reached, todo = set(start), list(start)
     while todo:
         for name in follows[todo.pop()] - reached:

@@ -1,4 +1,4 @@
-"""`set-waits`: how long tasks wait for their events, and how often they look."""
+"""`set-waits`: sets the time limit and the polling intervals of waits."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from hpmoe_ir.passes.analysis.level import programs_at
 
 @dataclass(frozen=True)
 class SetWaitsPass(ModulePass):
-    """Sets how the tasks of a program wait, in ticks of the chip's system counter (20 ns each).
+    """Sets the time limit and polling intervals of waits, in ticks of the system counter (20 ns).
 
-    A wait that has not ended after `budget` ticks gives up: the core says which event it waited
-    for in which task, and stops the kernel. Between two looks at a counter an AIC lets `poll-aic`
-    ticks pass, an AIV `poll-aiv`; the published system looks every 50 us and 150 us, which are
-    2500 and 7500 ticks. 0 removes the
-    property.
+    A wait that has not ended after `budget` ticks gives up: the core reports the task and the event
+    it waited for, and stops the kernel. An AIC pauses for `poll-aic` ticks between two polls of a
+    counter, an AIV for `poll-aiv`; the published system polls every 50 us and 150 us, which are
+    2500 and 7500 ticks. 0 removes the property.
 
-    Needs a `queue.program`; one after another, options that are not given stay as they are.
+    Needs a `queue.program`. Options that are not given keep their value in the program.
 
     ```
     queue.program @layer ranks 2 machine "ascend-a3" counters at 512 {
@@ -37,11 +36,11 @@ class SetWaitsPass(ModulePass):
     name = "set-waits"
 
     budget: int | None = None
-    """Ticks after which a wait gives up."""
+    """Time limit of a wait, in ticks."""
     poll_aic: int | None = None
-    """Ticks between two looks of an AIC."""
+    """Pause between two polls of an AIC, in ticks."""
     poll_aiv: int | None = None
-    """Ticks between two looks of an AIV."""
+    """Pause between two polls of an AIV, in ticks."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         given = {name: getattr(self, name) for name in WAIT_OPTIONS}

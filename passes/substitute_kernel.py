@@ -1,4 +1,4 @@
-"""`substitute-kernel`: another registered kernel in the place of one."""
+"""`substitute-kernel`: replaces a tile kernel by another registered one."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from hpmoe_ir.passes.analysis.level import level_of, require_level
 
 @dataclass(frozen=True)
 class SubstituteKernelPass(ModulePass):
-    """Lets families of tasks that run one kernel run another, such as someone else's operator.
+    """Replaces the kernel of all families that run it by another, such as one of another package.
 
-    The other kernel must run on the same kind of core and take tiles of the same elements and as
-    many scalars; options that it does not have are left out. Regions, dependences and queues stay
-    as they are. Kernels of other packages are found by their entry points
-    (`hpmoe_ir.extensions`).
+    The other kernel must run on the same core kind and take tiles of the same element types and as
+    many scalars; options that it does not have are dropped. Accesses, dependences and queues are
+    unchanged. Kernels of other packages are found by their entry points (`hpmoe_ir.extensions`).
 
-    Needs a module at the `tile` or the `queue` level in which some family runs the kernel.
+    Needs a module at the `tile` or the `queue` level in which at least one family runs the kernel.
 
     ```
     tile.tasks @swiglu (e, g, c) in (3, 2, 1) on aiv
@@ -40,9 +39,9 @@ class SubstituteKernelPass(ModulePass):
     name = "substitute-kernel"
 
     kernel: str
-    """Name of the kernel to be replaced."""
+    """Name of the kernel to replace."""
     by: str
-    """Name of the kernel that takes its place."""
+    """Name of the replacement kernel."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         found = level_of(op)

@@ -1,4 +1,4 @@
-"""`verify-queues`: a proof that a queue program cannot hang, race, or spoil its next launch."""
+"""`verify-queues`: proves that a queue program has no deadlocks or races, even across launches."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from hpmoe_ir.passes.proof.tasks import queue_tasks
 
 @dataclass(frozen=True)
 class VerifyQueuesPass(ModulePass):
-    """Refuses a queue program that can go wrong on any rank, under any routing and any timing.
+    """Refuses a queue program unless it is correct on all ranks, for any routing and any timing.
 
-    Proved over all ranks together:
+    Proves over all ranks together:
 
-    - each event gets exactly as many signals as its threshold says;
-    - all tasks end: the queues and the waits have no circle;
-    - of two tasks that use the same part of a buffer, one of them writing, or of two buffers that
-      share memory, the one that the program names first has ended before the other starts;
-    - what is read has been written in the same launch;
+    - each event gets exactly as many signals as its threshold;
+    - all tasks end: the wait-for graph, including the queue orders, is acyclic;
+    - of two tasks with conflicting accesses to a buffer, or to two buffers that share memory, the
+      one that comes first in the program has ended before the other starts;
+    - all data that is read has been written in the same launch;
     - no rank can overwrite, in its next launch, a window that a peer still uses in this one, and
-      no event can count a signal of the next launch for one of this;
-    - counters have cache lines of their own, and local memory and cores are within the machine.
+      no event can count a signal of the next launch towards this one;
+    - counters do not share cache lines, and local memory and cores are within the machine's limits.
 
-    The proof uses the program's queues, events and accesses alone: how many rows an access has at
-    run time plays no part. docs/checking.md says what it assumes.
+    The proof uses only the program's queues, events and accesses, not the number of rows of an
+    access at run time. docs/checking.md states its assumptions.
 
-    Needs queues (`assign-queues`). Changes nothing: a right program is left as it is, and a wrong
-    one, such as this without a wait,
+    Needs queues (`assign-queues`). Changes nothing: a correct program is left as it is, and an
+    incorrect one, such as this with a missing wait,
 
     ```
     tile.tasks @matmul (e) in (2) on aic ... writes @h[e, :]
@@ -67,7 +67,7 @@ class VerifyQueuesPass(ModulePass):
 
 
 def verify_queues(program: ProgramOp) -> None:
-    """Refuses a verified queue program that can go wrong; raises RefusedError."""
+    """Proves a verified queue program free of deadlocks and races; raises RefusedError if not."""
     orders = orders_of(program)
     for kind in CoreKind:
         if kind not in orders:
@@ -78,7 +78,7 @@ def verify_queues(program: ProgramOp) -> None:
             )
     check_layout(program)
     if not families_of(program):
-        return  # no task, nothing that could go wrong
+        return  # no tasks, nothing to prove
     tasks = queue_tasks(program)
     check_thresholds(tasks)
     run = run_queues(tasks)

@@ -1,4 +1,4 @@
-"""Dependence analysis: from the accesses of two families to events, thresholds and who waits.
+"""Dependence analysis: derives events and thresholds from the accesses of two families.
 
 Two tasks depend on each other when their accesses of a buffer overlap and one of them writes. An
 access is a box in a space of static axes: the experts, the source ranks, the chunk of a segment,
@@ -7,7 +7,7 @@ producers and of the consumers fall into classes (connected components of the ov
 such that a consumer depends on producers of its own class only. An event for each combination of
 classes is therefore enough, and its threshold is the number of producers of that combination.
 
-How many rows a box has at run time plays no part: an empty task still counts.
+The number of rows of a box at run time does not matter: a task without rows still signals.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ Bounds: TypeAlias = Callable[[int], Range]
 
 
 class DependenceError(ValueError):
-    """Accesses whose dependences cannot be expressed by events."""
+    """Error for accesses whose dependences cannot be expressed by events."""
 
 
 @dataclass(frozen=True)
 class EventMap:
-    """The events between two families, without names."""
+    """The events between two families, by coordinate number rather than by name."""
 
     extents: tuple[int, ...]
     source: tuple[AffineExpr, ...]
@@ -60,7 +60,7 @@ class EventMap:
 
 @dataclass(frozen=True)
 class Shape:
-    """What the analysis must know of the buffer and the program."""
+    """The properties of a buffer and its program that the analysis uses."""
 
     type: BufferType | RouteType
     ranks: int
@@ -76,9 +76,9 @@ def buffer_shape(name: str, buffers: Mapping[str, BufferOp], ranks: int) -> Shap
 
 
 def access_axes(access: Access, shape: Shape) -> dict[str, AxisRange]:
-    """Returns what an access covers of the axes of its buffer, by name of the axis.
+    """Returns the range that an access covers of each axis of its buffer, by axis name.
 
-    An axis that is left out is covered as a whole: every range of another access meets it.
+    An omitted axis is covered whole: it overlaps every range of another access.
     """
     if isinstance(shape.type, RouteType):
         return {}
@@ -95,13 +95,13 @@ def events_between(
     *,
     partial: bool = False,
 ) -> EventMap | None:
-    """The events by which tasks of `consumer` wait for the tasks of `producer` they depend on.
+    """Computes the events by which tasks of `consumer` wait for tasks of `producer`.
 
     `written` and `used` are the two families' accesses of one buffer, `used` in the memory of the
-    rank that runs the consumer. None where the accesses have nothing in common.
+    rank that runs the consumer. Returns None if the accesses never overlap.
 
-    Raises DependenceError where ranks would need different thresholds, and where a consumer uses
-    what no producer writes unless that is allowed by `partial`: an event then has more producers
+    Raises DependenceError if ranks would need different thresholds, or if a consumer uses a part
+    that no producer writes. With `partial` such parts are allowed: an event then has more producers
     than needed rather than none.
     """
     ours, theirs = access_axes(written, shape), access_axes(used, shape)
@@ -138,7 +138,7 @@ def events_between(
         extents.append(count)
     counts = _thresholds(producer, source, extents, written.peer, shape.ranks)
     if (counts == 0).any():
-        # The producers' coordinates are tied to each other: some combinations do not occur.
+        # The producers' coordinates are correlated: some combinations do not occur.
         source, target, extents = [], [], []
         counts = _thresholds(producer, source, extents, written.peer, shape.ranks)
     return EventMap(
@@ -147,7 +147,7 @@ def events_between(
 
 
 def _values(family: TasksOp, index: AffineExpr, ranks: int) -> list[int]:
-    """All values that an index expression takes over the grid and the ranks, ascending."""
+    """Returns all values of an index expression over the grid and the ranks, ascending."""
     return index_values(index, family.extents, ranks).tolist()
 
 
@@ -186,17 +186,17 @@ def _classes(
 
 
 def _class_index(index: AffineExpr, classes: dict[int, int], count: int) -> AffineExpr | None:
-    """An affine expression for the class of `index`, None where there is no simple one."""
+    """Returns an affine expression for the class of `index`; None if there is no simple one."""
     values = sorted(classes)
     if not values:
         return None
     last = values[-1] + 1
     candidates: list[tuple[Callable[[int], int], Callable[[], AffineExpr]]] = [
         (lambda v: v, lambda: index),
-        # A family that has the last part of an axis counts from its own first.
+        # The index of a family that covers only the end of an axis starts at its first value.
         (lambda v: v - values[0], lambda: _minus(index, values[0])),
     ]
-    # Classes of equal size but for the last, which the end of the axis may cut.
+    # Classes of equal size, except the last, which may be cut off by the end of the axis.
     first = sum(c == 0 for c in classes.values())
     for step in sorted({ceil_div(last, count), max(last // count, 1), max(first, 1)} - {1}):
         candidates.append((lambda v, s=step: v // s, lambda s=step: index // s))
@@ -214,7 +214,7 @@ def _class_index(index: AffineExpr, classes: dict[int, int], count: int) -> Affi
 
 
 def _minus(index: AffineExpr, first: int) -> AffineExpr:
-    """`index` less a constant, without a trace of it where that is what was added before."""
+    """Returns `index - first`, which cancels if `index` is a sum with `first`."""
     if isinstance(index, AffineBinaryOpExpr) and index.kind is AffineBinaryOpKind.Add:
         for kept, other in ((index.lhs, index.rhs), (index.rhs, index.lhs)):
             if isinstance(other, AffineConstantExpr) and other.value == first:
@@ -223,7 +223,7 @@ def _minus(index: AffineExpr, first: int) -> AffineExpr:
 
 
 def ranks_that_differ(dependences: Sequence[DependenceOp], ranks: int) -> range:
-    """Ranks to look at for what `dependences` say on any rank: all, or one where all are alike."""
+    """Returns ranks that represent all: only rank 0 if no event expression uses the rank."""
     exprs = [e for d in dependences for e in (*d.source_exprs, *d.target_exprs)]
     return range(ranks if any(map(uses_rank, exprs)) else 1)
 
@@ -235,7 +235,7 @@ def _thresholds(
     peer: AffineExpr | None,
     ranks: int,
 ) -> IntArray:
-    """Producers that count towards each event of a rank, the same on every rank or refused."""
+    """Counts the producers of each event of a rank; raises DependenceError if ranks differ."""
     point, size = producer.coordinates(), producer.task_count
     events = int(np.prod(extents, dtype=np.int64))
     by_rank = np.zeros((ranks, events), dtype=np.int64)

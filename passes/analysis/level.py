@@ -1,4 +1,4 @@
-"""Levels of the IR, and the refusal of a pass that is given another level than its own."""
+"""Levels of the IR, and checks that a pass gets a module at its level."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from xdsl.ir import Operation
 from hpmoe_ir.diagnostics import refuse
 
 LEVELS = ("moe", "comm", "tile", "queue")
-"""A module is at the lowest level whose dialect it has an operation of; the compute operations of
-`moe` stay until the tile level."""
+"""The levels, from highest to lowest. A module is at the lowest level of whose dialect it has an
+operation; the compute operations of `moe` remain at the `comm` level."""
 
 RUN_LEVELS = (*LEVELS, "code")
-"""Levels that can be run: the generated code is the last."""
+"""Levels at which a program can be run; `code` is the generated code."""
 
 MADE_BY = {
     "moe": "a front end",
@@ -21,13 +21,13 @@ MADE_BY = {
     "tile": "convert-comm-to-tile",
     "queue": "assign-queues",
 }
-"""The pass that brings a module to a level."""
+"""The pass that lowers a module to each level."""
 
 ProgramT = TypeVar("ProgramT", bound=Operation)
 
 
 def level_of(module: ModuleOp) -> tuple[str, Operation] | None:
-    """The level of a module and the first operation that shows it; None where nothing does."""
+    """Returns the level of a module and the first operation of that level; None if it has none."""
     first: dict[str, Operation] = {}
     for op in module.walk():
         first.setdefault(op.name.split(".")[0], op)
@@ -38,7 +38,7 @@ def level_of(module: ModuleOp) -> tuple[str, Operation] | None:
 
 
 def require_level(module: ModuleOp, level: str, pass_name: str) -> None:
-    """Refuses a module that is not at `level`, naming an operation and the pass that is missing."""
+    """Refuses a module that is not at `level`; names an operation and the missing pass."""
     found = level_of(module)
     if found is None:
         refuse(
@@ -63,6 +63,6 @@ def require_level(module: ModuleOp, level: str, pass_name: str) -> None:
 
 
 def programs_at(module: ModuleOp, kind: type[ProgramT], pass_name: str) -> list[ProgramT]:
-    """The programs of a module, refused unless the module is at their level."""
+    """Returns the programs of a module; refuses a module that is not at their level."""
     require_level(module, kind.name.split(".")[0], pass_name)
     return [op for op in module.ops if isinstance(op, kind)]

@@ -1,7 +1,7 @@
-"""What the drivers ask of passes: which others one consists of, which level it leaves.
+"""Properties of passes that the drivers query: constituent passes, the level left, checks.
 
-A pass answers by class variables, so that the driver knows none of them by name and a pass of
-another package has the same say:
+A pass declares them as class variables, so the driver knows no pass by name and treats passes of
+other packages alike:
 
 ```python
 class ConvertMoeToCommPass(ModulePass):
@@ -23,15 +23,15 @@ from xdsl.passes import ModulePass
 
 @dataclass(frozen=True)
 class ComposedPass(ModulePass):
-    """A pass that stands for others, in order.
+    """A pass that is a sequence of other passes.
 
-    The tools put those in its place before they run anything, so that each is timed, printed and
-    named in messages by itself. Plain `xdsl-opt` runs it as one pass.
+    The tools expand it before they run anything, so that each constituent is timed, printed and
+    named in messages separately. Plain `xdsl-opt` runs it as one pass.
     """
 
     @abstractmethod
     def passes(self) -> tuple[ModulePass, ...]:
-        """The passes that it stands for."""
+        """Returns the constituent passes, in order."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for module_pass in expanded([self]):
@@ -40,7 +40,7 @@ class ComposedPass(ModulePass):
 
 
 def expanded(passes: Iterable[ModulePass]) -> Iterator[ModulePass]:
-    """The passes, those that a composed one stands for in its place."""
+    """Yields the passes, with each composed pass replaced by its constituents."""
     for module_pass in passes:
         if isinstance(module_pass, ComposedPass):
             yield from expanded(module_pass.passes())
@@ -49,13 +49,13 @@ def expanded(passes: Iterable[ModulePass]) -> Iterator[ModulePass]:
 
 
 def level_left(module_pass: ModulePass) -> str | None:
-    """The level that a module is no longer at after a pass, its class variable `leaves_level`.
+    """Returns the level that a pass lowers from: its class variable `leaves_level`.
 
-    None where the pass has none: it does not change the level.
+    Returns None for a pass without it, which does not change the level.
     """
     return getattr(module_pass, "leaves_level", None)
 
 
 def is_check(module_pass: ModulePass) -> bool:
-    """Whether a pass changes nothing and only refuses, its class variable `is_check`."""
+    """Whether a pass only checks the module and never changes it: its class variable `is_check`."""
     return getattr(module_pass, "is_check", False)

@@ -1,6 +1,6 @@
-"""Numbers for all tasks of all ranks of a program.
+"""Numbering of all tasks of all ranks of a program.
 
-Task `rank * per_rank + first[family] + point` is a point of a family on a rank.
+Task number `rank * per_rank + first[family] + point` identifies a grid point of a family on a rank.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from hpmoe_ir.dialects.tile import TasksOp, families_of
 from hpmoe_ir.memory_limit import available_memory
 
 TASK_BYTES = 128
-"""What arrays over all tasks take at least for each: numbers, owners, two axes, of a few uses."""
+"""Lower bound on the bytes per task of the arrays over all tasks: numbers, owners and axes."""
 
 
 @dataclass(frozen=True)
 class TaskNumbers:
-    """The tasks of a tile or queue program."""
+    """The numbering of the tasks of a tile or queue program."""
 
     program: Operation
     ranks: int
     families: list[TasksOp]
     first: dict[str, int]
-    """First task of a family, on rank 0."""
+    """Number of the first task of each family, on rank 0."""
     per_rank: int
-    """Tasks of one rank."""
+    """Number of tasks of one rank."""
 
     def tasks_of(self, family: TasksOp) -> IntArray:
-        """[ranks, points] the numbers of a family's tasks."""
+        """Returns the task numbers of a family, int64[ranks, points]."""
         begin = self.first[family.sym_name.data]
         points = np.arange(begin, begin + family.task_count, dtype=np.int64)
         return np.arange(self.ranks, dtype=np.int64)[:, None] * self.per_rank + points
 
     def rank_of(self, task: int) -> int:
-        """The rank that runs a task."""
+        """Returns the rank that runs a task."""
         return task // self.per_rank
 
     def family_of(self, task: int) -> tuple[TasksOp, int]:
-        """The family of a task and the number of its point."""
+        """Returns the family of a task and its row-major grid point number."""
         number = task % self.per_rank
         for family in self.families:
             begin = self.first[family.sym_name.data]
@@ -53,14 +53,14 @@ class TaskNumbers:
         raise AssertionError(f"no task {task}")
 
     def task_text(self, task: int) -> str:
-        """`@matmul (0, 1, 0, 2) on rank 3`."""
+        """Returns the text of a task for messages: `@matmul (0, 1, 0, 2) on rank 3`."""
         family, point = self.family_of(task)
         coordinates = ", ".join(str(int(c)) for c in np.unravel_index(point, family.extents))
         return f"@{family.sym_name.data} ({coordinates}) on rank {self.rank_of(task)}"
 
 
 def number_tasks(program: Operation, ranks: int) -> TaskNumbers:
-    """Numbers the tasks of a program. Raises RefusedError where their arrays have no memory."""
+    """Numbers the tasks of a program; raises RefusedError if their arrays do not fit in memory."""
     families = list(families_of(program).values())
     first, per_rank = first_places([(f.sym_name.data, f.task_count) for f in families])
     if ranks * per_rank * TASK_BYTES > available_memory():
@@ -73,7 +73,7 @@ def number_tasks(program: Operation, ranks: int) -> TaskNumbers:
 
 
 def first_places(sizes: Sequence[tuple[str, int]]) -> tuple[dict[str, int], int]:
-    """Where each of some named ranges starts when they follow each other, and the end."""
+    """Returns the start of each named range when laid out consecutively, and the total size."""
     found: dict[str, int] = {}
     total = 0
     for name, size in sizes:
@@ -83,7 +83,7 @@ def first_places(sizes: Sequence[tuple[str, int]]) -> tuple[dict[str, int], int]
 
 
 def task_values(family: TasksOp, expr: AffineExpr, ranks: int) -> IntArray:
-    """[ranks, points] value of an index expression at each task of a family."""
+    """Evaluates an index expression at each task of a family, int64[ranks, points]."""
     rank = np.arange(ranks, dtype=np.int64)[:, None]
     value = evaluate_index(expr, [c[None, :] for c in family.coordinates()], rank)
     return np.broadcast_to(np.asarray(value, dtype=np.int64), (ranks, family.task_count))

@@ -1,8 +1,8 @@
-"""What families of tasks are for, read from their accesses and dependences.
+"""Roles of task families, derived from their accesses and dependences.
 
-Policies that come from other systems speak of dispatch, of products and of weight gradients. What a
-family is follows from what it reads and writes, not from its name, so that operators from outside
-take their places.
+Policies of other systems distinguish dispatch, matmuls and weight gradients. A family's role
+follows from its accesses, not from its name, so that operators of other packages are recognized
+too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hpmoe_ir.machines.core_kind import CoreKind
 
 
 def expert_of(family: TasksOp) -> IntArray | None:
-    """The local expert whose rows each task works on, None where it is not one expert."""
+    """Returns the local expert of each task's rows; None if the accesses have no single expert."""
     for access in (*family.write_accesses, *family.read_accesses):
         expert = None if access.rows is None else access.rows.local_expert
         if expert is not None:
@@ -30,17 +30,17 @@ def expert_of(family: TasksOp) -> IntArray | None:
 
 
 def is_put(family: TasksOp) -> bool:
-    """Whether the tasks write into other ranks' memory."""
+    """Whether the tasks write into the memory of other ranks."""
     return family.target_peer is not None
 
 
 def is_dispatch(family: TasksOp) -> bool:
-    """Whether the tasks put rows where the experts are."""
+    """Whether the tasks put rows into the windows of the experts' ranks."""
     return is_put(family) and _has_grouped_rows(family.write_accesses)
 
 
 def is_return(family: TasksOp) -> bool:
-    """Whether the tasks put experts' rows back to where the tokens are."""
+    """Whether the tasks put experts' rows into the windows of the tokens' ranks."""
     return is_put(family) and _has_grouped_rows(family.read_accesses) and not is_dispatch(family)
 
 
@@ -58,13 +58,13 @@ def _has_grouped_rows(accesses: Iterable[Access]) -> bool:
 
 
 def peer_dims(family: TasksOp) -> set[int]:
-    """The coordinates that say which rank the tasks write to."""
+    """Returns the coordinates that determine the rank that the tasks write to."""
     peer = family.target_peer
     return set() if peer is None else dims_used(peer)
 
 
 def expert_places(family: TasksOp, expert: IntArray | None) -> IntArray:
-    """Place of each task in its family: by expert, then by its coordinates, the peer last."""
+    """Returns each task's position in its family, sorted by expert, other coordinates, peer."""
     peers = peer_dims(family)
     points = family.coordinates()
     by = [expert] if expert is not None else []
@@ -77,25 +77,25 @@ def expert_places(family: TasksOp, expert: IntArray | None) -> IntArray:
 
 
 class Segment(IntEnum):
-    """Parts of a program that follow each other, whatever the order within them."""
+    """Consecutive segments of a program; a policy orders the tasks within each."""
 
     BEFORE = 0
-    """What dispatch waits for: building the route."""
+    """Families that dispatch waits for, such as building the route."""
     LAYER = 1
-    """Puts, matrix tasks and what is between them."""
+    """Puts, matrix tasks and the families between them."""
     AFTER = 2
-    """Vector work that neither puts nor matrix tasks wait for: sums of copies, what is saved."""
+    """Vector tasks that no put or matrix task waits for: sums of copies, copies of saved values."""
 
 
 class FamilyGraph:
-    """Which families wait for which. Families are numbers, in the order of the program."""
+    """The wait-for graph between families, which are numbered in program order."""
 
     def __init__(self, families: Sequence[TasksOp], pairs: Iterable[tuple[str, str]]) -> None:
-        """`pairs` are names of families, the second of which waits for the first."""
+        """Builds the graph from pairs of family names, of which the second waits for the first."""
         numbers = {f.sym_name.data: i for i, f in enumerate(families)}
         self.families = families
         self.before: list[set[int]] = [set() for _ in families]
-        """The families that one waits for itself."""
+        """The families that each family waits for directly."""
         self.after: list[set[int]] = [set() for _ in families]
         for first, second in pairs:
             self.before[numbers[second]].add(numbers[first])
@@ -105,7 +105,7 @@ class FamilyGraph:
     def of_dependences(
         cls, families: Sequence[TasksOp], dependences: Sequence[DependenceOp]
     ) -> FamilyGraph:
-        """The graph of a tile program."""
+        """Builds the graph of a tile program."""
         pairs = [
             (d.producer.root_reference.data, d.consumer.root_reference.data) for d in dependences
         ]
@@ -113,7 +113,7 @@ class FamilyGraph:
 
     @classmethod
     def of_queues(cls, program: queue.ProgramOp) -> FamilyGraph:
-        """The graph of a queue program."""
+        """Builds the graph of a queue program."""
         pairs = [
             (signal.family_name, wait.family_name)
             for signal in queue.signals_of(program)
@@ -123,7 +123,7 @@ class FamilyGraph:
         return cls(list(families_of(program).values()), pairs)
 
     def segments(self) -> list[Segment]:
-        """The part of the program that each family belongs to."""
+        """Returns the segment of each family."""
         before = self.upstream({i for i, f in enumerate(self.families) if is_dispatch(f)})
         inside = {
             i for i, f in enumerate(self.families) if f.core_kind is CoreKind.AIC or is_put(f)
@@ -135,13 +135,13 @@ class FamilyGraph:
         ]
 
     def depths(self) -> list[int]:
-        """Dependences on the longest chain that ends at each family.
+        """Returns the length of the longest chain of dependences that ends at each family.
 
-        Families of one depth do not wait for each other, at whatever length. Where families wait
-        for each other in a circle, which single tasks may do, the numbers say nothing.
+        Families of equal depth do not wait for each other, even indirectly. If the graph of
+        families has a cycle, which is legal if the tasks have none, the depths have no meaning.
         """
         depths = [0] * len(self.before)
-        # Longest paths of a graph without cycles: as many rounds as the longest can have steps.
+        # Longest paths of an acyclic graph: one round for each step that a path can have.
         for _ in depths:
             longer = [max((depths[b] + 1 for b in before), default=0) for before in self.before]
             if longer == depths:
@@ -150,11 +150,11 @@ class FamilyGraph:
         return depths
 
     def upstream(self, families: set[int]) -> set[int]:
-        """The families that those, or others on the way to them, wait for."""
+        """Returns the families that `families` wait for, directly or indirectly."""
         return _reachable(families, self.before)
 
     def downstream(self, families: set[int]) -> set[int]:
-        """The families that wait for those, or for others on the way."""
+        """Returns the families that wait for `families`, directly or indirectly."""
         return _reachable(families, self.after)
 
 

@@ -1,8 +1,8 @@
-"""What the tasks of a program read and write, and which of them meet.
+"""Accesses of all tasks of a program, and the pairs of tasks whose accesses overlap.
 
-Two tasks meet when both use a buffer of the same rank and their accesses overlap on every axis that
-is static: expert, source rank, chunk, columns. How many rows there are at run time plays no part,
-so what is found here holds for every routing.
+Two tasks *meet* if both access a buffer of the same rank and their accesses overlap on every static
+axis: expert, source rank, chunk, columns. The number of rows at run time does not matter, so the
+result holds for every routing.
 """
 
 from __future__ import annotations
@@ -20,47 +20,47 @@ from hpmoe_ir.passes.analysis.dependence import access_axes, buffer_shape
 from hpmoe_ir.passes.analysis.task_numbers import TaskNumbers, task_values
 
 PAIRS = 1 << 20
-"""Pairs of tasks that are looked at together, about."""
+"""Approximate number of pairs of tasks that are compared in one batch, to bound memory."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What each task covers of one axis of a buffer."""
+    """The range that each task covers of one axis of a buffer."""
 
     spans: IntArray
-    """[d, 2] the different ranges that occur: first index, one past the last."""
+    """int64[d, 2]: the distinct ranges, as first index and one past the last."""
     which: IntArray
-    """[n] the range of each task."""
+    """int64[n]: the row of `spans` of each task."""
     cut: tuple[int, ...]
     extent: int
     """Length of the axis."""
 
     @property
     def low(self) -> IntArray:
-        """[n] first index."""
+        """int64[n]: the first index of each task."""
         return self.spans[:, 0][self.which]
 
     @property
     def high(self) -> IntArray:
-        """[n] one past the last index."""
+        """int64[n]: one past the last index of each task."""
         return self.spans[:, 1][self.which]
 
 
 @dataclass(frozen=True)
 class Use:
-    """One access of a family: what each of its tasks, on all ranks, reads or writes."""
+    """One access of a family, a read or a write, evaluated for its tasks on all ranks."""
 
     family: TasksOp
     access: Access
     writes: bool
     tasks: IntArray
-    """[n] the tasks."""
+    """int64[n]: the task numbers."""
     owner: IntArray
-    """[n] the rank whose memory is used."""
+    """int64[n]: the rank whose memory each task accesses."""
     axes: dict[str, Axis]
 
     def text(self, task: int, numbers: TaskNumbers) -> str:
-        """The access as one task has it: `@h[grouped(0, 1 of 2), block(3 by 64)]`."""
+        """Returns the access of one task: `@h[grouped(0, 1 of 2), block(3 by 64)]`."""
         family, point = numbers.family_of(task)
         coordinates = [int(c[point]) for c in family.coordinates()]
         rank = numbers.rank_of(task)
@@ -74,12 +74,12 @@ class Use:
 
     @property
     def family_text(self) -> str:
-        """The access as the program has it, for all tasks."""
+        """Returns the access as written in the program, with symbolic coordinates."""
         return format_access(self.access, self.family.dim_names)
 
 
 def uses_of(tasks: TaskNumbers) -> dict[str, list[Use]]:
-    """The uses of each buffer, in the order of the families."""
+    """Returns the uses of each buffer, in the order of the families."""
     buffers = buffers_of(tasks.program)
     uses: dict[str, list[Use]] = {name: [] for name in buffers}
     for family in tasks.families:
@@ -115,21 +115,21 @@ def uses_of(tasks: TaskNumbers) -> dict[str, list[Use]]:
 
 @dataclass(frozen=True)
 class Meeting:
-    """Tasks of two uses, sorted into groups: only tasks of one group can meet."""
+    """Partition of the tasks of two uses into groups: only tasks of the same group can meet."""
 
     first: Use
     second: Use
     first_group: IntArray
-    """[n] group of each task of the first use."""
+    """int64[n]: the group of each task of the first use."""
     second_group: IntArray
     groups: int
     whole: bool
-    """The uses are of different buffers that share memory: what they cover is not compared."""
+    """Whether the uses are of different buffers that share memory: ranges are not compared."""
 
     def pairs_of(self, groups: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
-        """All pairs of some groups that meet, as places in the two uses, some at a time.
+        """Yields all pairs of tasks of the given groups that meet, in batches.
 
-        A task does not meet itself.
+        A pair is an index into the first and one into the second use. A task never meets itself.
         """
         wanted = np.zeros(self.groups, dtype=bool)
         wanted[groups] = True
@@ -163,10 +163,10 @@ class Meeting:
 
 
 def meeting(first: Use, second: Use, *, whole: bool = False) -> Meeting:
-    """Groups the tasks of two uses by the rank whose memory they use, and by what they cover.
+    """Groups the tasks of two uses by the rank whose memory they access and by covered ranges.
 
-    On each axis that both have, cut alike, the groups are the connected components of "overlaps".
-    With `whole` they are of two buffers that share memory: any part meets any other.
+    On each axis that both uses divide alike, groups are the connected components of the overlap
+    relation. With `whole`, the uses are of two buffers that share memory: any two parts overlap.
     """
     left, right = first.owner.copy(), second.owner.copy()
     for name, axis in first.axes.items():
@@ -183,7 +183,7 @@ def meeting(first: Use, second: Use, *, whole: bool = False) -> Meeting:
 
 
 def _components(first: Axis, second: Axis) -> tuple[IntArray, IntArray, int]:
-    """Component of "overlaps" of each range of two axes, and how many there are."""
+    """Returns the overlap component of each range of two axes, and the number of components."""
     spans = np.concatenate([first.spans, second.spans])
     order = np.lexsort((spans[:, 1], spans[:, 0]))
     low, high = spans[order].T
@@ -195,7 +195,7 @@ def _components(first: Axis, second: Axis) -> tuple[IntArray, IntArray, int]:
 
 
 def conflicts(uses: list[Use]) -> Iterator[tuple[Use, Use]]:
-    """Pairs of uses of one buffer of which one writes, the earlier family's first."""
+    """Yields pairs of uses of one buffer of which one writes, the earlier family first."""
     for i, later in enumerate(uses):
         for earlier in uses[:i]:
             if earlier.writes or later.writes:

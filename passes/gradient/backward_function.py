@@ -1,4 +1,4 @@
-"""From gradient operations that use forward values to a function of its own that is given them."""
+"""Construction of the backward function from gradient operations that use forward values."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from hpmoe_ir.passes.gradient.reverse_sweep import Sweep
 
 @dataclass
 class BackwardFunction:
-    """The backward function of `function`, while it is put together."""
+    """Builder of the backward function of `function`."""
 
     function: FuncOp
     sweep: Sweep
     again: set[Operation]
-    """Operations of the forward function to repeat, if their results are needed, where results of
-    others are saved. What is no tensor, a route, can't be saved and is made again in any case."""
+    """Operations of the forward function to repeat if their results are needed, instead of saving
+    the results. Operations with non-tensor results (routes) are always repeated."""
     inputs: list[BlockArgument] = field(default_factory=list[BlockArgument])
     saved: list[OpResult] = field(default_factory=list[OpResult])
     repeated: list[Operation] = field(default_factory=list[Operation])
 
     def build(self) -> None:
-        """Adds saved values to the forward function's results, and the function behind it."""
+        """Adds saved values to the forward function's results and inserts the backward function."""
         self._decide()
         mapper = self._add_arguments()
         self._repeat(mapper)
@@ -51,7 +51,7 @@ class BackwardFunction:
         self._insert(gradients)
 
     def _decide(self) -> None:
-        """Which forward values are given, which are made again: in the order of the function."""
+        """Decides which forward values are inputs, saved or repeated, in the function's order."""
         forward = self.function.body.block
         needed = {operand for op in self.sweep.block.ops for operand in op.operands} | set(
             self.sweep.gradients.values()
@@ -70,7 +70,7 @@ class BackwardFunction:
         self.inputs = [arg for arg in forward.args if arg in needed]
 
     def _add_arguments(self) -> dict[SSAValue, SSAValue]:
-        """Adds arguments for inputs and saved values between gradients and accumulators."""
+        """Adds arguments for inputs and saved values, between gradients and accumulators."""
         block = self.sweep.block
         at = len(self.sweep.results)
         # Accumulators of weights without a gradient are dropped.
@@ -86,8 +86,8 @@ class BackwardFunction:
         return mapper
 
     def _repeat(self, mapper: dict[SSAValue, SSAValue]) -> None:
-        """Copies operations to be repeated: routes, and then, once the first gradients are on
-        their way, what needs no gradient."""
+        """Copies operations to be repeated: routes first, then, while the first gradients are being
+        communicated, those that need no gradient."""
         block = self.sweep.block
         first = block.first_op
         repeated = {result for op in self.repeated for result in op.results}
@@ -114,7 +114,7 @@ class BackwardFunction:
                 block.insert_op_before(copy, before)
 
     def _needed_for(self, values: set[OpResult]) -> set[Operation]:
-        """The repeated operations that `values` come from."""
+        """Returns the repeated operations in the backward slice of `values`."""
         found: set[Operation] = set()
         for op in reversed(self.repeated):
             if any(r in values or any(u.operation in found for u in r.uses) for r in op.results):
@@ -122,7 +122,7 @@ class BackwardFunction:
         return found
 
     def _insert(self, gradients: list[SSAValue]) -> None:
-        """Puts the function behind the forward one, its arguments and results with their roles."""
+        """Inserts the function after the forward one, with the roles of arguments and results."""
         block, sweep, forward = self.sweep.block, self.sweep, self.function.body.block
         last = forward.last_op
         assert last is not None
@@ -150,8 +150,7 @@ class BackwardFunction:
         outer.insert_op_after(backward, self.function)
 
     def _return_saved(self) -> None:
-        """Makes the saved values results of the forward function, those behind its own that are
-        none yet."""
+        """Appends the saved values that are not yet results to the forward function's results."""
         last = self.function.body.block.last_op
         assert isinstance(last, ReturnOp)
         own = list(last.arguments)
@@ -174,7 +173,7 @@ class BackwardFunction:
 
 
 def unused_name(module: Block, name: str) -> str:
-    """`name`, or with a number behind it where an operation of the module has it already."""
+    """Returns `name`, with a number appended if a symbol of the module already has it."""
     used = {
         symbol.data
         for op in module.ops

@@ -1,4 +1,4 @@
-"""The gradients of a function's arguments: each operation is asked for its rule, from the end."""
+"""Reverse-mode sweep: applies the gradient rule of each operation, from last to first."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from hpmoe_ir.passes.gradient.rules import gradients_of
 
 @dataclass
 class Sweep:
-    """What differentiation made: operations that use values of the forward function as they are."""
+    """Result of differentiation: operations that still use values of the forward function."""
 
     block: Block
-    """The operations; its arguments are gradients of results, then accumulators."""
+    """The operations. The block arguments are gradients of results, then accumulators."""
     results: list[SSAValue]
-    """Results of the function whose gradients are arguments, in order."""
+    """Results of the function whose gradients are block arguments, in order."""
     gradients: dict[BlockArgument, SSAValue]
-    """The gradient for each argument of the function that has one, in order."""
+    """The gradient of each argument of the function that has one, in order."""
     accumulators: dict[BlockArgument, BlockArgument] = field(
         default_factory=dict[BlockArgument, BlockArgument]
     )
-    """For arguments of the function: the argument of the block that its gradient is added to."""
+    """Maps arguments of the function to the block argument that their gradient is added to."""
 
 
 def is_float(type: Attribute) -> bool:
@@ -41,7 +41,7 @@ def is_float(type: Attribute) -> bool:
 
 
 def active_values(block: Block) -> set[SSAValue]:
-    """Float values that depend on a float argument."""
+    """Returns the float values that depend on a float argument."""
     active: set[SSAValue] = {arg for arg in block.args if is_float(arg.type)}
     for op in block.ops:
         if any(operand in active for operand in op.operands):
@@ -50,10 +50,10 @@ def active_values(block: Block) -> set[SSAValue]:
 
 
 def differentiate(function: FuncOp, accumulate: bool, activation_weight_gradients: bool) -> Sweep:
-    """The gradients of all arguments of `function` that a result depends on.
+    """Computes the gradients of all arguments of `function` that a result depends on.
 
-    With `accumulate`, gradients of weights are added to arguments of the block that this makes.
-    Raises RefusedError for an operation without a rule that a gradient would have to go through.
+    With `accumulate`, gradients of weights are added to accumulators, arguments of the new block.
+    Raises RefusedError if a gradient has to pass through an operation without a rule.
     """
     forward = function.body.block
     last = forward.last_op
@@ -94,7 +94,7 @@ def differentiate(function: FuncOp, accumulate: bool, activation_weight_gradient
                     f"derive-backward: {op.name}: expected a gradient of type {earlier.type}, as "
                     f"another use of the value or its accumulator has, found {gradient.type}",
                 )
-            # A rule may hand on a gradient that is also another value's.
+            # A rule may pass on a gradient that is also the gradient of another value.
             shared = (
                 gradient.first_use is not None
                 or gradient in gradients.values()
@@ -104,7 +104,7 @@ def differentiate(function: FuncOp, accumulate: bool, activation_weight_gradient
             gradients[value] = (
                 builder.gradient_of(value, AddOp(earlier, gradient))[1]
                 if product is None
-                else _into(product, earlier)
+                else _accumulate_into(product, earlier)
             )
     own = {arg: gradients[arg] for arg in forward.args if arg in gradients}
     for arg, accumulator in accumulators.items():
@@ -122,7 +122,7 @@ def differentiate(function: FuncOp, accumulate: bool, activation_weight_gradient
 
 
 def _accumulators(forward: Block, block: Block) -> dict[BlockArgument, BlockArgument]:
-    """Adds an argument to `block` for each argument of `forward` that is weights."""
+    """Adds an accumulator argument to `block` for each weight argument of `forward`."""
     made: dict[BlockArgument, BlockArgument] = {}
     for arg in forward.args:
         if is_float(arg.type) and isinstance(tensor_type(arg).encoding, ExpertsAttr):
@@ -151,7 +151,7 @@ def _gradients(
 
 
 def _weight_gradient(gradient: SSAValue) -> GroupedMatmulOp | None:
-    """The product that made a gradient of weights, if it can be added to an earlier one."""
+    """Returns the matmul that computes a weight gradient, if it can add to an earlier one."""
     product = gradient.owner
     if (
         isinstance(product, GroupedMatmulOp)
@@ -163,7 +163,7 @@ def _weight_gradient(gradient: SSAValue) -> GroupedMatmulOp | None:
     return None
 
 
-def _into(product: GroupedMatmulOp, earlier: SSAValue) -> SSAValue:
+def _accumulate_into(product: GroupedMatmulOp, earlier: SSAValue) -> SSAValue:
     """Makes a gradient of weights add to `earlier`."""
     added = GroupedMatmulOp(
         product.lhs,

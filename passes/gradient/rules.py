@@ -1,12 +1,12 @@
 """Gradient rules of the operations of the `moe` dialect, by type of operation.
 
-A rule is asked for what the gradient of an operation's only result adds to the gradients of its
-operands. Operations of other dialects bring their own rule by the trait `GradientTrait`.
+A rule returns the contributions of the gradient of an operation's only result to the gradients of
+its operands. Operations of other dialects define their rule by the trait `GradientTrait`.
 
-Rows go to the experts and come back in pairs of operations: `moe.collect` brings rows back to the
-ranks of the tokens, and `moe.weighted_sum`, `moe.sum_copies` or `moe.gate_gradient` reduces them to
-the tokens. No operation takes gradients of rows in send order, so the rules of the second
-operations go through the `moe.collect` as well and give the gradient of its operand.
+Rows return from the experts in two operations: `moe.collect` brings rows back to the ranks of the
+tokens, and `moe.weighted_sum`, `moe.sum_copies` or `moe.gate_gradient` reduces them to the tokens.
+No operation takes gradients of rows in send order, so the rules of the reductions cover the
+`moe.collect` as well and return the gradient of its operand.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from hpmoe_ir.dialects.moe.gradient_trait import (
 def gradients_of(
     op: Operation, gradients: Sequence[SSAValue | None], builder: GradientBuilder
 ) -> Sequence[Gradient] | None:
-    """Asks the rule of `op`: its own by the trait `GradientTrait`, else that of this module.
+    """Applies the rule of `op`, from its trait `GradientTrait` or else from this module.
 
-    `gradients[i]` is the gradient with respect to result i. Returns None where there is no rule.
-    Raises GradientError where no gradient goes through `op` as it stands.
+    `gradients[i]` is the gradient with respect to result i. Returns None if there is no rule.
+    Raises GradientError if `op` is not differentiable in its context.
     """
     trait = op.get_trait(GradientTrait)
     if trait is not None:
@@ -56,7 +56,7 @@ def gradients_of(
 
 
 def _collected(op: Operation, back: SSAValue, route: SSAValue) -> SSAValue:
-    """The experts' rows that `back`, an operand of `op`, was collected from."""
+    """Returns the experts' rows from which `back`, an operand of `op`, was collected."""
     collect = back.owner
     if not isinstance(collect, CollectOp):
         maker = collect.name if isinstance(collect, Operation) else "an argument"
@@ -73,13 +73,13 @@ def _collected(op: Operation, back: SSAValue, route: SSAValue) -> SSAValue:
 
 
 def dispatch(op: DispatchOp, gradient: SSAValue, builder: GradientBuilder) -> Sequence[Gradient]:
-    """A token's gradient is the sum of those of its copies."""
+    """Gradient rule: a token's gradient is the sum of the gradients of its copies."""
     copies = builder.insert(CollectOp(gradient, op.route), "dcopies")
     return [builder.gradient_of(op.x, SumCopiesOp(copies, op.route))]
 
 
 def collect(op: CollectOp, gradient: SSAValue, builder: GradientBuilder) -> Sequence[Gradient]:
-    """Always refuses: rules of what uses the rows go through the `moe.collect` to its operand."""
+    """Always raises GradientError: the rules of the users of the rows cover `moe.collect`."""
     raise GradientError(
         "expected its rows to be used by moe.weighted_sum or the like only; rows in send order "
         "have no gradient of their own"
@@ -89,8 +89,8 @@ def collect(op: CollectOp, gradient: SSAValue, builder: GradientBuilder) -> Sequ
 def weighted_sum(
     op: WeightedSumOp, gradient: SSAValue, builder: GradientBuilder
 ) -> Sequence[Gradient]:
-    """The experts' rows get the gradient of the sum times the weight, a weight the product of its
-    row with the gradient of the sum."""
+    """Gradient rule: the gradient of an expert's row is that of the sum times the router weight;
+    the gradient of a weight is the dot product of its row with the gradient of the sum."""
     y = _collected(op, op.back, op.route)
     return [
         builder.gradient_of(y, DispatchWeightedOp(gradient, op.gate, op.route)),
@@ -99,7 +99,7 @@ def weighted_sum(
 
 
 def sum_copies(op: SumCopiesOp, gradient: SSAValue, builder: GradientBuilder) -> Sequence[Gradient]:
-    """Each copy gets the gradient of the sum."""
+    """Gradient rule: the gradient of each copy is the gradient of the sum."""
     y = _collected(op, op.back, op.route)
     return [builder.gradient_of(y, DispatchOp(gradient, op.route))]
 
@@ -107,7 +107,7 @@ def sum_copies(op: SumCopiesOp, gradient: SSAValue, builder: GradientBuilder) ->
 def dispatch_weighted(
     op: DispatchWeightedOp, gradient: SSAValue, builder: GradientBuilder
 ) -> Sequence[Gradient]:
-    """As `moe.combine`: the tokens get the weighted sum, the weights products of rows."""
+    """Gradient rule: a weighted sum for the tokens, dot products of rows for the weights."""
     copies = builder.insert(CollectOp(gradient, op.route), "dcopies")
     return [
         builder.gradient_of(op.x, WeightedSumOp(copies, op.gate, op.route)),
@@ -118,8 +118,8 @@ def dispatch_weighted(
 def gate_gradient(
     op: GateGradientOp, gradient: SSAValue, builder: GradientBuilder
 ) -> Sequence[Gradient]:
-    """The product is linear in the rows and in `dout`; the gradient takes the gate weights' place
-    in the rule of `moe.weighted_sum`."""
+    """Gradient rule: the operation is linear in the rows and in `dout`; the gradient takes the
+    place of the router weights in the rule of `moe.weighted_sum`."""
     y = _collected(op, op.back, op.route)
     return [
         builder.gradient_of(y, DispatchWeightedOp(op.dout, gradient, op.route)),
@@ -130,8 +130,8 @@ def gate_gradient(
 def grouped_matmul(
     op: GroupedMatmulOp, gradient: SSAValue, builder: GradientBuilder
 ) -> Sequence[Gradient]:
-    """Rows get the product with the transposed weights; weights get, expert by expert, the product
-    of the transposed rows with the gradient, summed over the rows."""
+    """Gradient rule: dX = dY W^T for the rows; dW = X^T dY for the weights of each expert, summed
+    over its rows."""
     if op.transpose_lhs is not None:
         return _weight_gradient(op, gradient, builder)
     transposed = op.transpose_rhs is not None
@@ -150,7 +150,8 @@ def grouped_matmul(
 def _weight_gradient(
     op: GroupedMatmulOp, gradient: SSAValue, builder: GradientBuilder
 ) -> Sequence[Gradient]:
-    """`lhs^T x rhs`: each factor gets the other one's product with the gradient."""
+    """Gradient rule of `lhs^T x rhs`: for each factor, the product of the gradient with the other
+    factor."""
     found, expected = tensor_type(gradient).element_type, tensor_type(op.lhs).element_type
     if found != expected:
         raise GradientError(
@@ -163,12 +164,12 @@ def _weight_gradient(
 
 
 def swiglu(op: SwiGLUOp, gradient: SSAValue, builder: GradientBuilder) -> Sequence[Gradient]:
-    """Element by element, by `moe.swiglu_grad`."""
+    """Gradient rule: element-wise, by `moe.swiglu_grad`."""
     return [builder.gradient_of(op.h, SwiGLUGradOp(op.h, gradient))]
 
 
 def add(op: AddOp, gradient: SSAValue, builder: GradientBuilder) -> Sequence[Gradient]:
-    """Both terms get the gradient of the sum."""
+    """Gradient rule: the gradient of both terms is the gradient of the sum."""
     return [(operand, gradient) for operand in op.operands]
 
 
@@ -183,5 +184,5 @@ MOE_RULES: dict[type[Operation], Callable[..., Sequence[Gradient]]] = {
     SwiGLUOp: swiglu,
     WeightedSumOp: weighted_sum,
 }
-"""The rule of each operation of the `moe` dialect that a gradient goes through. `moe.route` has
-none, since ids have no gradient; nor has `moe.combine`, which `derive-backward` splits before."""
+"""The gradient rules of the `moe` dialect, by operation type. `moe.route` has none, since ids have
+no gradient, nor has `moe.combine`, which `derive-backward` splits first."""

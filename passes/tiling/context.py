@@ -1,8 +1,8 @@
-"""What an operation is given to become families of tile tasks.
+"""Context for tiling one operation into families of tile tasks.
 
-`convert-comm-to-tile` walks the operations of a function and asks each for its tasks. For an
-operation that works row by row, `RowwiseTrait` with the name of a kernel is enough; another one of
-another dialect brings its own answer by the trait `HasTilingTrait`.
+`convert-comm-to-tile` walks the operations of a function and tiles each one. A row-wise operation
+needs only `RowwiseTrait` with the name of a kernel; any other operation of another dialect
+implements the trait `HasTilingTrait`.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from hpmoe_ir.passes.tiling.options import TilingOptions
 
 @dataclass(frozen=True)
 class ExpertRange:
-    """Local experts whose tasks are cut alike, and how wide the tasks are."""
+    """A range of local experts whose tasks have the same number of columns."""
 
     first: int
     count: int
     cols: int
-    """Columns of a task; 0: as `task_cols` says, or chosen."""
+    """Columns of a task; 0: `task_cols`, or the default if that is 0 too."""
 
     def grid(self, grid: list[tuple[str, int]]) -> list[tuple[str, int]]:
-        """A grid whose first coordinate counts all local experts, for these alone."""
+        """Restricts a grid whose coordinate 0 is the local expert to the experts of this range."""
         return [(grid[0][0], self.count), *grid[1:]]
 
     def access(self, access: Access) -> Access:
-        """Returns an access by the expert that coordinate 0 counts, counted from the first."""
+        """Returns `access` with coordinate 0 shifted by the first expert of the range."""
         if not self.first:
             return access
         shifted = AffineExpr.dimension(0) + self.first
@@ -62,7 +62,7 @@ class ExpertRange:
 
 @dataclass(frozen=True)
 class RouteBuffers:
-    """The buffers that a route value is made of."""
+    """The type and the buffers of a route value."""
 
     type: RouteType
     route: str
@@ -72,26 +72,26 @@ class RouteBuffers:
 
 @dataclass
 class Tiling:
-    """The program that is being made, and where the values of the function are in it."""
+    """The program under construction, and the buffers that hold the values of the function."""
 
     machine: Machine
     partition: TilingOptions
-    """Into which parts, each number made up."""
+    """The tiling options, with defaults resolved by `TilingOptions.for_route`."""
     ranks: int
     buffers: list[BufferOp] = field(default_factory=list[BufferOp])
     families: list[TasksOp] = field(default_factory=list[TasksOp])
     last_families: list[TasksOp] = field(default_factory=list[TasksOp])
-    """Families that nothing else waits for, after all others: copies of what is saved."""
+    """Families that come after all others, as none waits for them: copies of saved values."""
     places: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     routes: dict[SSAValue, RouteBuffers] = field(default_factory=dict[SSAValue, RouteBuffers])
     outputs: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
-    """Values that the function returns, with the names of their buffers."""
+    """The buffer of each value that the function returns."""
     status: str = ""
-    """The buffer that says how a launch ended, once a route has been tiled."""
+    """Name of the launch status buffer; empty until a route has been tiled."""
     names: SymbolNames = field(default_factory=SymbolNames)
 
     def fresh(self, stem: str) -> str:
-        """A name of the program that begins with `stem`: h, h_1, h_2."""
+        """Returns an unused name of the program that begins with `stem`: h, h_1, h_2."""
         return self.names.fresh(stem)
 
     def buffer(
@@ -103,7 +103,7 @@ class Tiling:
         return name
 
     def result(self, value: SSAValue, stem: str) -> str:
-        """The buffer that the tasks of an operation write its result into."""
+        """Returns the buffer for the result `value` of an operation, which is added if needed."""
         name = self.outputs.get(value)
         if name is None:
             stem = value.name_hint or stem
@@ -112,9 +112,10 @@ class Tiling:
         return name
 
     def in_place(self, op: Operation, accumulator: SSAValue, total: SSAValue) -> str:
-        """The buffer of what tasks of `op` add into, which is the sum's too.
+        """Returns the buffer of `accumulator`, into which `op` adds, as the buffer of `total` too.
 
-        That of an argument becomes the function's result; that of an earlier sum stays what it is.
+        The buffer of an argument becomes an `inout` buffer, that of an earlier sum is unchanged.
+        Refuses an accumulator with other uses.
         """
         name = self.place(accumulator)
         if not accumulator.has_one_use():
@@ -132,14 +133,14 @@ class Tiling:
                 )
             buffer = next(b for b in self.buffers if b.sym_name.data == name)
             buffer.space = MemorySpaceAttr(MemorySpace.INOUT)
-            # The output that was declared for the result is the argument itself.
+            # The argument itself takes the place of the output declared for the result.
             unused = self.outputs[total]
             self.buffers = [b for b in self.buffers if b.sym_name.data != unused]
         self.places[total] = name
         return name
 
     def place(self, value: SSAValue) -> str:
-        """The buffer that a value is in."""
+        """Returns the name of the buffer that holds a value."""
         if value not in self.places:
             owner = value.owner
             what = owner.name if isinstance(owner, Operation) else "a block argument"
@@ -153,25 +154,25 @@ class Tiling:
         self.families.append(family)
 
     def matrix_grid(self, route: RouteType) -> list[tuple[str, int]]:
-        """Grid over the parts of the grouped rows for matrix tasks: expert, group, chunk."""
+        """Returns the grid of matrix tasks over the grouped rows: expert, source group, chunk."""
         return self._grid(route, self.partition.row_chunks)
 
     def matrix_rows(self) -> GroupedRows:
-        """The rows of one point of `matrix_grid`, coordinates 0, 1 and 2."""
+        """Returns the rows of a point of `matrix_grid`, whose coordinates are 0, 1 and 2."""
         return self._rows(self.partition.row_chunks, self.partition.matmul.m)
 
     def vector_grid(self, route: RouteType) -> list[tuple[str, int]]:
-        """Grid over the parts of the grouped rows for vector tasks: expert, group, chunk."""
+        """Returns the grid of vector tasks over the grouped rows: expert, source group, chunk."""
         return self._grid(route, self._vector_chunks(route))
 
     def vector_rows(self, route: RouteType) -> GroupedRows:
-        """The rows of one point of `vector_grid`, coordinates 0, 1 and 2."""
+        """Returns the rows of a point of `vector_grid`, whose coordinates are 0, 1 and 2."""
         part = self.partition
         align = 1 if part.vector_chunks else part.vector_rows or part.matmul.m
         return self._rows(self._vector_chunks(route), align)
 
     def put_chunk(self, route: RouteType, index: AffineExpr) -> Chunk:
-        """Chunk `index` of the rows from one rank to one expert."""
+        """Returns chunk `index` of the rows from one rank to one expert."""
         rows = self.partition.put_rows
         # A token goes to an expert at most once.
         most = min(route.tokens.data, route.rows.data)
@@ -179,7 +180,7 @@ class Tiling:
         return Chunk(index, chunks, rows or self.partition.matmul.m) if chunks > 1 else Chunk()
 
     def way_back(self, route: RouteType, width: int) -> list[ExpertRange]:
-        """The local experts by how their way back of so many columns is cut."""
+        """Returns the ranges of local experts that differ in the columns of their return path."""
         local, last = route.local_experts, self.partition.last_experts
         cols = self.partition.return_cols
         if not last or cols >= width:
@@ -189,7 +190,7 @@ class Tiling:
         return [r for r in ranges if r.count]
 
     def gradients(self, route: RouteType) -> list[ExpertRange]:
-        """The local experts by how their weight gradients are cut."""
+        """Returns the ranges of local experts that differ in the columns of weight gradients."""
         local, last = route.local_experts, self.partition.last_gradients
         cols = self.partition.gradient_cols
         if not last or last >= local:
@@ -199,9 +200,9 @@ class Tiling:
     def return_blocks(
         self, width: int, index: AffineExpr, cols: int = 0
     ) -> tuple[Selector, list[tuple[str, int]]]:
-        """Block `index` of the columns that go back, and the grid of these blocks if there are.
+        """Returns the selector of column block `index` on the return path, and the blocks' grid.
 
-        Blocks have `cols` columns, `return_cols` by default.
+        Blocks have `cols` columns, by default `return_cols`; a single block has an empty grid.
         """
         cols = cols or self.partition.return_cols
         if not cols or cols >= width:
@@ -229,12 +230,12 @@ class Tiling:
 
 
 def even_part(count: int, most: int) -> int:
-    """The size of parts of `count` things: as few parts as `most` things a part allow, and even."""
+    """Returns the size of the fewest equal parts of `count` elements with at most `most` each."""
     return ceil_div(count, ceil_div(count, most))
 
 
 def buffer_type_of(tensor: AnyTensor) -> BufferType:
-    """Type of the buffer that holds a tensor, its capacity in rows in place of `?`."""
+    """Returns the type of the buffer of a tensor, with the capacity in rows in place of `?`."""
     shape = list(tensor.get_shape())
     rows = ""
     if isinstance(tensor.encoding, RowsAttr):
@@ -244,7 +245,7 @@ def buffer_type_of(tensor: AnyTensor) -> BufferType:
 
 
 class HasTilingTrait(OpTrait, ABC):
-    """An operation that says itself which tile tasks it becomes."""
+    """Trait of an operation that defines its own tiling into tasks."""
 
     @classmethod
     @abstractmethod
@@ -253,7 +254,7 @@ class HasTilingTrait(OpTrait, ABC):
 
 
 def rowwise_tasks(op: Operation, trait: RowwiseTrait, tiling: Tiling) -> None:
-    """One task for each part of an expert's rows."""
+    """Tiles a row-wise operation: one task for each part of an expert's rows."""
     (result,) = op.results
     route = route_of_rows(op.operands, tiling)
     rows = tiling.vector_rows(route.type)
@@ -274,9 +275,10 @@ def rowwise_tasks(op: Operation, trait: RowwiseTrait, tiling: Tiling) -> None:
 
 
 def route_of_rows(values: Sequence[SSAValue], tiling: Tiling) -> RouteBuffers:
-    """The route by which the grouped rows of some values lie.
+    """Returns the route that determines the layout of grouped rows.
 
-    Rows that are arguments of the function say nothing of it: they lie by the only route there is.
+    For rows that are arguments of the function this is the only route of the function; refuses
+    them if it has none or several.
     """
     found = route_behind(values, tiling)
     if found is not None:
@@ -289,7 +291,7 @@ def route_of_rows(values: Sequence[SSAValue], tiling: Tiling) -> RouteBuffers:
 
 
 def route_behind(values: Sequence[SSAValue], tiling: Tiling) -> RouteBuffers | None:
-    """A route that some values were computed with, None where there is none."""
+    """Returns a route in the backward slice of `values`; None if there is none."""
     seen: set[SSAValue] = set()
     todo = list(values)
     while todo:

@@ -1,4 +1,4 @@
-"""The tile tasks of the operations that only the backward direction has."""
+"""Tilings of the operations that occur only in backward functions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ D0, D1, D2 = (AffineExpr.dimension(i) for i in range(3))
 
 
 def sum_copies_tasks(op: moe.SumCopiesOp, tiling: Tiling) -> None:
-    """One task for each part of the tokens and block of columns."""
+    """Tiles `moe.sum_copies`: one task for each part of the tokens and block of columns."""
     route = tiling.routes[op.route]
     tokens = TokenRows(D0, tiling.partition.token_chunks)
     cols, grid = tiling.return_blocks(moe.tensor_type(op.out).get_shape()[-1], D1)
@@ -54,7 +54,7 @@ def sum_copies_tasks(op: moe.SumCopiesOp, tiling: Tiling) -> None:
 
 
 def gate_gradient_tasks(op: moe.GateGradientOp, tiling: Tiling) -> None:
-    """One task for each part of the tokens."""
+    """Tiles `moe.gate_gradient`: one task for each part of the tokens."""
     route = tiling.routes[op.route]
     tokens = TokenRows(D0, tiling.partition.token_chunks)
     tiling.tasks(
@@ -75,7 +75,7 @@ def gate_gradient_tasks(op: moe.GateGradientOp, tiling: Tiling) -> None:
 
 
 def add_tasks(op: moe.AddOp, tiling: Tiling) -> None:
-    """Part by part of the rows: of the tokens, or of the experts' rows."""
+    """Tiles `moe.add`: one task for each part of the token rows, or of the experts' rows."""
     encoding, element = moe.tensor_type(op.lhs).encoding, moe.tensor_type(op.lhs).element_type
     if isinstance(encoding, RowsAttr) and not isinstance(element, BFloat16Type | Float16Type):
         refuse(op, f"convert-comm-to-tile: moe.add: no kernel is registered for sums of {element}")
@@ -97,19 +97,17 @@ def add_tasks(op: moe.AddOp, tiling: Tiling) -> None:
                 Access(tiling.place(op.rhs), (tokens, WHOLE)),
             ],
             [Access(tiling.result(op.sum, "sum"), (tokens, WHOLE))],
-            # Of a launch over the capacity nothing is there to add.
+            # A launch that exceeds the capacity has nothing to add.
             route=None if route is None else route.route,
         )
     )
 
 
 def weight_gradient_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
-    """One task for each expert and block of its gradient, or for each share of the blocks.
+    """Tiles a weight gradient: one task for each expert and block, or for each share of the blocks.
 
-    The sum over the expert's rows is inside.
-
-    With an accumulator, an argument or an earlier sum, the block is added in place: the
-    accumulator's buffer is the result's.
+    Each task sums over all rows of its expert. With an accumulator (an argument or an earlier sum)
+    the block is added in place, in the accumulator's buffer.
     """
     route = tiling.routes[op.route]
     shape = moe.tensor_type(op.product).get_shape()
@@ -156,10 +154,10 @@ def weight_gradient_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
 def _gradient_blocks(
     tiling: Tiling, shape: tuple[int, ...], cols: int
 ) -> tuple[Selector, Selector, list[tuple[str, int]]]:
-    """Rows and columns of a task's part of a gradient, and the grid of the parts.
+    """Returns the row and column selectors of a task's part of a gradient, and the parts' grid.
 
-    A task has `cols` columns; with 0 those that `task_cols` says, or as many tile widths as leave
-    four tasks for each core.
+    A task has `cols` columns; 0: `task_cols`, or as many tile widths as leave four tasks for each
+    core.
     """
     shares, tile = tiling.partition.matrix_shares, tiling.partition.matmul
     if shares:

@@ -1,4 +1,4 @@
-"""The tile tasks of the operations of `comm` and `moe`."""
+"""Tilings of the operations of the dialects `comm` and `moe`."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ from hpmoe_ir.passes.tiling.gradient_ops import GRADIENT_TILINGS, weight_gradien
 WHOLE = WholeSelector()
 D0, D1, D2, D3 = (AffineExpr.dimension(i) for i in range(4))
 STATUS_WORDS = WORDS_PER_LINE
-"""Words of the status: the header of the route."""
+"""Size of the status in words: it is a copy of the header of the route."""
 
 
 def window_tasks(op: comm.WindowOp, tiling: Tiling) -> None:
-    """A window is a buffer that peers write into."""
+    """Adds the buffer of a `comm.window`, which peers write into; no tasks."""
     content = comm.window_content(op.window)
     type = buffer_type_of(content)
     if len(type.dims) == 3:
-        # The counts of all ranks: one row for each.
+        # The token counts of all ranks, one row for each rank.
         ranks, rows, experts = type.dims
         type = BufferType((ranks, rows * experts), type.element_type)
     copies = 1 if op.per_launch is None else 2
@@ -57,7 +57,7 @@ def window_tasks(op: comm.WindowOp, tiling: Tiling) -> None:
 
 
 def count_tasks(op: comm.CountTokensOp, tiling: Tiling) -> None:
-    """Each part of the tokens is counted by itself; whoever needs the sum adds the parts."""
+    """Tiles `comm.count_tokens`: one task for each part of the tokens; users add the counts."""
     parts = tiling.partition.token_chunks
     experts = moe.tensor_type(op.counts).get_shape()[1]
     counts = tiling.buffer("chunk_counts", MemorySpace.WORKSPACE, BufferType((parts, experts), i32))
@@ -75,7 +75,7 @@ def count_tasks(op: comm.CountTokensOp, tiling: Tiling) -> None:
 
 
 def exchange_tasks(op: comm.ExchangeOp, tiling: Tiling) -> None:
-    """One put to each rank."""
+    """Tiles `comm.exchange`: one put to each rank."""
     tiling.tasks(
         TasksOp(
             tiling.fresh("exchange"),
@@ -89,7 +89,7 @@ def exchange_tasks(op: comm.ExchangeOp, tiling: Tiling) -> None:
 
 
 def route_tasks(op: comm.RouteOp, tiling: Tiling) -> None:
-    """The send order of this rank's (token, k) pairs, the row ranges from all ranks' counts."""
+    """Tiles `comm.route`: this rank's send order, and row ranges from the counts of all ranks."""
     type = moe.route_type(op.route)
     parts = tiling.partition.token_chunks
     exchanged = op.all_counts.owner
@@ -141,7 +141,7 @@ def route_tasks(op: comm.RouteOp, tiling: Tiling) -> None:
 
 
 def put_tasks(op: comm.PutOp, tiling: Tiling) -> None:
-    """One put for each peer, expert and part of the rows, and block of columns on the way back."""
+    """Tiles `comm.put`: one task for each peer, expert, chunk and, for returns, column block."""
     route = tiling.routes[op.route]
     local, ranks = route.type.local_experts, tiling.ranks
     chunk = tiling.put_chunk(route.type, D2)
@@ -187,9 +187,9 @@ def put_tasks(op: comm.PutOp, tiling: Tiling) -> None:
 
 
 def wait_tasks(op: comm.WaitOp, tiling: Tiling) -> None:
-    """No task: whoever reads the window depends on the puts, access by access.
+    """Tiles `comm.wait`: no tasks, since readers of the window depend on the puts by accesses.
 
-    A window that is a result of the function is copied: the next launch writes into it.
+    A window that is a result of the function is copied, as the next launch overwrites it.
     """
     window = tiling.place(op.window)
     tiling.places[op.content] = window
@@ -218,7 +218,7 @@ def wait_tasks(op: comm.WaitOp, tiling: Tiling) -> None:
 
 
 def matmul_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
-    """One task for each part of an expert's rows and block of columns, or share of its blocks."""
+    """Tiles a matmul: one task for each part of an expert's rows and column block, or share."""
     if op.transpose_lhs is not None:
         weight_gradient_tasks(op, tiling)
         return
@@ -241,7 +241,7 @@ def matmul_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
     whole = [ExpertRange(0, route.type.local_experts, 0)]
     result = tiling.result(op.product, "product")
     for experts in tiling.way_back(route.type, columns) if goes_back else whole:
-        # The experts before the last ones have tasks as wide as without them.
+        # The experts before the last ones have tasks as wide as without `last_experts`.
         wide = experts.cols if experts.first else block
         cols = WHOLE if shares else BlockSelector(D3, wide)
         last = ("i", shares) if shares else ("n", ceil_div(columns, wide))
@@ -272,15 +272,15 @@ def matmul_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
 
 
 def _is_return(op: Operation) -> bool:
-    """Whether an operation puts experts' rows back to where the tokens are."""
+    """Whether an operation returns experts' rows to the ranks of their tokens."""
     return isinstance(op, comm.PutOp) and op.direction.data is not comm.Direction.DISPATCH
 
 
 def _task_cols(tiling: Tiling, local_experts: int, columns: int) -> int:
-    """Columns of a matrix task where none are given.
+    """Returns the default columns of a matrix task.
 
-    As many tile widths as leave four tasks for each matrix core: few enough tasks to be cheap to
-    start, enough to keep all cores busy when parts have different numbers of rows.
+    As many tile widths as leave four tasks for each AIC: few enough tasks to limit the cost of
+    starting them, enough to keep all cores busy when parts have different numbers of rows.
     """
     width = tiling.partition.matmul.n
     parts = local_experts * tiling.partition.source_groups * tiling.partition.row_chunks
@@ -290,7 +290,7 @@ def _task_cols(tiling: Tiling, local_experts: int, columns: int) -> int:
 
 
 def weighted_sum_tasks(op: moe.WeightedSumOp, tiling: Tiling) -> None:
-    """One task for each part of the tokens and block of columns."""
+    """Tiles `moe.weighted_sum`: one task for each part of the tokens and block of columns."""
     route = tiling.routes[op.route]
     parts = tiling.partition.token_chunks
     tokens = TokenRows(D0, parts)
@@ -323,11 +323,11 @@ TILINGS: dict[type[Operation], Callable[..., None]] = {
     moe.WeightedSumOp: weighted_sum_tasks,
     **GRADIENT_TILINGS,
 }
-"""The tilings of operations of `comm` and `moe` that do not work row by row."""
+"""The tilings of the operations of `comm` and `moe` that are not row-wise."""
 
 
 def tile_operation(op: Operation, tiling: Tiling) -> bool:
-    """Adds the tasks of `op` to `tiling`; False where nobody knows them."""
+    """Adds the tasks of `op` to `tiling`; returns False if `op` has no tiling."""
     trait, rowwise = op.get_trait(HasTilingTrait), op.get_trait(RowwiseTrait)
     built_in = TILINGS.get(type(op))
     if trait is not None:

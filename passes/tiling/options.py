@@ -1,4 +1,4 @@
-"""Options of tiling: into which parts `convert-comm-to-tile` cuts the work."""
+"""Options of tiling: how `convert-comm-to-tile` splits the work into tasks."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from hpmoe_ir.options.machine import MachineOption
 from hpmoe_ir.options.options import OptionError, Range
 
 MatmulKernels: TypeAlias = Literal["default", "cann-like"]
-"""Kernels of matrix tasks: the fastest ones, or those that use a core as CANN's grouped matmul."""
+"""Kernels of matrix tasks: the fastest, or those that use a core as CANN's grouped matmul does."""
 
 MAX_GROUPS = 8
-"""Source groups by default, where there are more ranks: finer parts cost more waiting than they
-save once a part is smaller than a matrix tile."""
+"""Default limit of the number of source groups: once a part is smaller than a matrix tile, finer
+parts cost more in waits than they save."""
 
 MIN_TOKENS = 16
-"""Tokens that a part should have at least, by default."""
+"""Smallest number of tokens of a part, by default."""
 
 NEEDED_WITH = {"last_experts": "return_cols", "last_gradients": "gradient_cols"}
-"""Options that say for how many experts another one holds, which must be there."""
+"""Options that limit another option to some experts, and the option that each one requires."""
 
 APART = (
     ("put_rows", "put_chunks"),
@@ -41,14 +41,14 @@ APART = (
     ("matrix_shares", "gradient_cols"),
     ("matrix_shares", "last_experts"),
 )
-"""Options of which only one may be given."""
+"""Pairs of mutually exclusive options."""
 
 
 @dataclass(frozen=True)
 class TilingOptions(MachineOption):
-    """How the work is cut. 0 leaves a number to the pass, where it does not say otherwise.
+    """Options of the sizes and numbers of tasks. 0 selects a default, unless stated otherwise.
 
-    Raises OptionError for options that exclude each other.
+    Raises OptionError for mutually exclusive options.
     """
 
     source_groups: Annotated[int, Range(0, unit="groups")] = 0
@@ -58,35 +58,35 @@ class TilingOptions(MachineOption):
     put_chunks: Annotated[int, Range(1, unit="chunks")] = 1
     """Chunks of the rows from one rank to one expert."""
     put_rows: Annotated[int, Range(0, unit="rows")] = 0
-    """Most rows of a put, instead of put-chunks."""
+    """Maximum rows of a put, instead of put-chunks."""
     return_cols: Annotated[int, Range(0, unit="columns", multiple=FRACTAL)] = 0
     """Columns of a put on the return path and of a sum over a token's copies; 0: all."""
     last_experts: Annotated[int, Range(0, unit="experts")] = 0
-    """Last local experts that return-cols cuts on the return path, their second matmul too; 0: all
-    experts, but not their matmuls."""
+    """Number of last local experts that return-cols applies to, including their second matmul; 0:
+    all experts, without their matmuls."""
     vector_rows: Annotated[int, Range(0, unit="rows")] = 0
-    """Most rows of a vector task on an expert's rows, instead of row-chunks."""
+    """Maximum rows of a vector task on an expert's rows, instead of row-chunks."""
     vector_chunks: Annotated[int, Range(0, unit="chunks")] = 0
     """Equal parts of the rows of an expert and group for vector tasks, instead of row-chunks."""
     matrix_shares: Annotated[int, Range(0, unit="tasks")] = 0
     """Matrix tasks that share the matmul of an expert and group tile by tile, instead of
     task-cols."""
     token_chunks: Annotated[int, Range(0, unit="chunks")] = 0
-    """Parts of a rank's tokens; 0: of 16 tokens or more, for all vector cores."""
+    """Parts of a rank's tokens; 0: one for each vector core, of at least 16 tokens."""
     task_cols: Annotated[int, Range(0, unit="columns", multiple=FRACTAL)] = 0
-    """Columns of a matrix task; 0: for four tasks a matrix core."""
+    """Columns of a matrix task; 0: as many as give four tasks for each AIC."""
     gradient_cols: Annotated[int, Range(0, unit="columns", multiple=FRACTAL)] = 0
-    """Columns of a task of a weight gradient; 0: as task-cols says. Narrow tasks of one expert read
-    the same rows at a time, so that L2 holds what they read again."""
+    """Columns of a task of a weight gradient; 0: task-cols. Narrow tasks of one expert read the
+    same rows at the same time, so that repeated reads hit L2."""
     last_gradients: Annotated[int, Range(0, unit="experts")] = 0
-    """Last local experts that gradient-cols cuts; 0: all. The last tasks are then short, so that
-    cores end together, and the others are as fast as they can be."""
+    """Number of last local experts that gradient-cols applies to; 0: all. The last tasks are then
+    short, so that cores end together, while the others keep their fastest size."""
     tile_m: Annotated[int, Range(0, unit="rows", multiple=FRACTAL)] = 0
-    """Rows of a matrix tile; 0: of the largest that fits L0 with two buffers, as the next two."""
+    """Rows of a matrix tile; 0: those of the largest tile that fits L0 with double buffers."""
     tile_n: Annotated[int, Range(0, unit="columns", multiple=FRACTAL)] = 0
-    """Columns of a matrix tile."""
+    """Columns of a matrix tile; 0: as for tile-m."""
     tile_k: Annotated[int, Range(0, unit="elements", multiple=FRACTAL)] = 0
-    """Depth of a matrix tile."""
+    """Depth of a matrix tile; 0: as for tile-m."""
     matmul_kernels: MatmulKernels = "default"
     """Kernels of matrix tasks: the fastest, or CANN-like ones."""
 
@@ -112,10 +112,10 @@ class TilingOptions(MachineOption):
         return find_variant(name, variant).name
 
     def for_route(self, route: RouteType, machine: Machine) -> Self:
-        """Returns the options of a layer, with a number for all but `task_cols` that are left open.
+        """Returns the options for a layer, with the defaults resolved that depend on its sizes.
 
-        Raises OptionError for more parts than the layer has of something, TileSizeError for a tile
-        that does not fit the machine.
+        Raises OptionError for more parts than the layer has groups, experts or tokens,
+        TileSizeError for a tile that does not fit the machine.
         """
         ranks, tokens, local = route.ranks.data, route.tokens.data, route.local_experts
         for name, most, unit in (
