@@ -168,7 +168,7 @@ def _stages(scope: Scope, work: Stage, signals: Sequence[SignalOp]) -> tuple[Sta
 
 
 def _dimensions(scope: Scope) -> tuple[Dimension, ...]:
-    """Returns the grid's dimensions; their sizes are numbered from the last one, as they are used."""
+    """Returns the grid's dimensions; sizes are added from the last one, in the order of use."""
     names, extents = scope.family.dim_names, scope.family.extents
     found = [
         Dimension(names[i], scope.table.size(f"{scope.prefix}{camel(names[i])}", extents[i]))

@@ -38,8 +38,9 @@ class WaitTicks:
     budget: int
     """Time after which a wait gives up."""
     poll_aic: int
-    """Pause between two polls of a counter, by kind of core."""
+    """Pause between two polls of a counter by an AIC."""
     poll_aiv: int
+    """Pause between two polls of a counter by an AIV."""
 
 
 @dataclass(frozen=True, eq=False)
