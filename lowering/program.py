@@ -36,7 +36,7 @@ from hpmoe_ir.passes.analysis.level import level_of
 
 
 class LoweringError(DiagnosticException):
-    """A program that cannot be lowered; the message says what is missing."""
+    """A program that cannot be lowered; the message names the missing part."""
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ def _use_properties(
 
 @irdl_op_definition
 class WaitOp(_EventUseOp):
-    """Each task of a family waits for an event of its own rank before it starts.
+    """Each task of a family waits for an event on its rank before it starts.
 
     ```
     queue.wait @gmm1 (e, g, n) for @recv_ready (e, g)

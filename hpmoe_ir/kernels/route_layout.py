@@ -7,9 +7,9 @@ A route is one int32 buffer on each rank, built on the device from the exchanged
 | -------------- | ------- | ----- |
 | header         | 16      | status, rank over capacity, its rows, the capacity |
 | sent_begin     | E + 1   | first row of global expert x in this rank's send order |
-| dest_begin     | E       | first row in the owner's receive buffer of what this rank sends to x |
+| dest_begin     | E       | first row of this rank's rows for x, in the receive order of x's rank |
 | received_begin | L*R + 1 | first row received for (local expert e, source s), at e * R + s |
-| return_begin   | L*R     | first row in source s's send order of what local expert e got from it |
+| return_begin   | L*R     | first row of s's rows for e, in s's send order, at e * R + s |
 
 E experts, R ranks, L = E / R experts on each rank.
 """

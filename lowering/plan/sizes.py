@@ -59,7 +59,7 @@ class SizeTable:
         return Offset(name, value)
 
     def sizes(self) -> tuple[Size, ...]:
-        """All words, in the order of the table."""
+        """Returns all words, in the order of the table."""
         return tuple(Size(name, value) for name, value in self.words.items())
 
 
