@@ -1,1 +1,1 @@
-"""What the IR can say: one module a dialect, with index expressions and accesses beside them."""
+"""The dialects of the IR, one module each, with index expressions and accesses beside them."""

@@ -1,4 +1,4 @@
-"""The one-sided level: who writes what into whose memory, and what announces it.
+"""The one-sided communication level: puts into symmetric memory, and waits for their arrival.
 
 A window is symmetric memory: every rank has one of the same name and size, and peers write into
 it. A put writes rows into the windows of all peers and yields a token; waiting for the token means
@@ -22,8 +22,8 @@ dialect. One launch of a layer, forward (types left out):
 ```
 
 Launches follow each other without a barrier between ranks, so a peer may already be in its next
-launch. Waiting for the counts of all ranks is what tells a rank that all have finished the launch
-before: a window that is written after that wait needs one copy, the counts themselves need two.
+launch. The wait for the counts of all ranks proves that all ranks have finished the previous
+launch: a window that is written after that wait needs one copy, the counts' window needs two.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ from hpmoe_ir.dialects.placement import AnyTensor, RouteType, TokensAttr
 
 
 class Direction(StrEnum):
-    """Which way rows go: to the ranks of their experts, or back to where they came from."""
+    """Direction of a put: to the ranks of the experts, or back to the ranks of the tokens."""
 
     DISPATCH = "dispatch"
     RETURN = "return"
@@ -81,7 +81,7 @@ class Direction(StrEnum):
 
 @irdl_attr_definition
 class DirectionAttr(EnumAttribute[Direction], SpacedOpaqueSyntaxAttribute):
-    """`dispatch` or `return`."""
+    """Direction of a put: `dispatch` or `return`."""
 
     name = "comm.direction"
 
@@ -115,28 +115,28 @@ class WindowType(ParametrizedAttribute, TypeAttribute):
 
 
 def window_content(value: SSAValue | Operation) -> AnyTensor:
-    """Type of the tensor that a window holds."""
+    """Returns the type of the tensor that a window holds."""
     type = SSAValue.get(value).type
     assert isinstance(type, WindowType), f"expected a window, found {type}"
     return type.content
 
 
 def counts_type(route: RouteType) -> AnyTensor:
-    """What a rank announces: rows it sends to each expert, and the sums before each."""
+    """Returns `[2, E]` i32: rows that a rank sends to each expert, and the exclusive prefix sum."""
     return TensorType(i32, [2, route.experts.data])
 
 
 def all_counts_type(route: RouteType) -> AnyTensor:
-    """What all ranks announced, rank by rank."""
+    """Returns `[R, 2, E]` i32: the counts of all ranks, by source rank."""
     return TensorType(i32, [route.ranks.data, 2, route.experts.data])
 
 
 @irdl_op_definition
 class WindowOp(IRDLOperation):
-    """Memory of this rank that its peers write into; every rank has the same.
+    """A buffer of symmetric memory into which peers write; it has the same size on every rank.
 
-    With `per_launch` there are two copies that consecutive launches use in turn, so that a peer
-    which is one launch ahead doesn't overwrite what this rank still reads.
+    With `per_launch` there are two copies that consecutive launches alternate between, so that a
+    peer which is one launch ahead doesn't overwrite what this rank still reads.
 
     ```
     %counts = comm.window "counts" per_launch : !comm.window<tensor<2x2x4xi32>>
@@ -146,7 +146,7 @@ class WindowOp(IRDLOperation):
     name = "comm.window"
 
     buffer = prop_def(StringAttr)
-    """Name of the memory, different from those of the function's other windows."""
+    """Name of the window, unique in the function."""
     per_launch = opt_prop_def(UnitAttr)
     """Two copies, used in turn."""
     window = result_def(WindowType)
@@ -179,10 +179,10 @@ class WindowOp(IRDLOperation):
 
 @irdl_op_definition
 class CountTokensOp(IRDLOperation):
-    """Counts the rows that this rank sends to each expert: what the other ranks need to know.
+    """Counts the rows that this rank sends to each expert.
 
-    Row 0 of the result is the number of rows for each of the E experts, row 1 the sum of the
-    numbers before it: where the expert's rows begin in this rank's send order.
+    Row 0 of the result is the number of rows for each of the E experts, row 1 its exclusive prefix
+    sum: the first row of each expert in this rank's send order.
 
     ```
     %own = comm.count_tokens %ids : tensor<?x2xi32, #moe.tokens<64 rows>> -> tensor<2x4xi32>
@@ -211,7 +211,7 @@ class CountTokensOp(IRDLOperation):
 
 
 def _check_ids(ids: AnyTensor) -> None:
-    """Refuses ids that are no i32 with one row a token."""
+    """Checks that the ids are i32 with one row per token."""
     if not isinstance(ids.encoding, TokensAttr) or ids.element_type != i32:
         raise VerifyException(f"ids: expected tensor<?xKxi32, #moe.tokens<T rows>>, found {ids}")
     check_rows("ids", ids, ids.encoding)
@@ -258,7 +258,7 @@ class ExchangeOp(IRDLOperation):
 
 @irdl_op_definition
 class RouteOp(IRDLOperation):
-    """Makes a route of this rank's ids and of all ranks' counts.
+    """Builds a route from this rank's ids and the counts of all ranks.
 
     ```
     %route = comm.route %ids, %all : tensor<?x2xi32, #moe.tokens<64 rows>>, tensor<2x2x4xi32>
@@ -270,7 +270,7 @@ class RouteOp(IRDLOperation):
 
     ids = operand_def(TensorType)
     all_counts = operand_def(TensorType)
-    """`[R, 2, E]`: what each rank announced."""
+    """`[R, 2, E]`: the counts of each rank."""
     route = result_def(RouteType)
 
     traits = traits_def(Pure())
@@ -292,11 +292,11 @@ class RouteOp(IRDLOperation):
 
 @irdl_op_definition
 class PutOp(IRDLOperation):
-    """Writes rows into the windows of the ranks that they are for.
+    """Writes rows into the windows of their destination ranks.
 
     `dispatch` writes this rank's token rows into the receive buffers of their experts' ranks,
     `return` writes the rows of this rank's experts back to the ranks that sent them. `weighted`
-    multiplies each row that is dispatched by its expert's weight for the token, in f32 or f64.
+    multiplies each dispatched row by its router weight, in f32, or f64 for f64.
 
     ```
     %sent = comm.put dispatch %x into %recv by %route : tensor<?x64xbf16, #moe.tokens<64 rows>>,
@@ -311,12 +311,12 @@ class PutOp(IRDLOperation):
 
     direction = prop_def(DirectionAttr)
     x = operand_def(TensorType)
-    """`dispatch`: one row a token; `return`: rows in receive order."""
+    """`dispatch`: one row per token; `return`: rows in receive order."""
     window = operand_def(WindowType)
     """`dispatch`: rows in receive order; `return`: rows in send order."""
     route = operand_def(RouteType)
     gate = opt_operand_def(TensorType)
-    """With `dispatch`: weight of each of a token's experts, in the order of its ids."""
+    """With `dispatch`: router weights `[tokens, K]`, in the order of the ids."""
     token = result_def(TokenType)
 
     traits = traits_def(MemoryWriteEffect())
@@ -369,7 +369,7 @@ class WaitOp(IRDLOperation):
 
     window = operand_def(ParamAttrConstraint(WindowType, (T,)))
     token = operand_def(TokenType)
-    """From the put or the exchange into this window."""
+    """Token of the put or the exchange into this window."""
     content = result_def(T)
 
     traits = traits_def(MemoryReadEffect())

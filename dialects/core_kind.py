@@ -15,7 +15,7 @@ def parse_core_kind(parser: Parser) -> CoreKind:
 
 
 def verify_core_kind(core: StringAttr) -> None:
-    """Raises VerifyException where a property is no kind of core."""
+    """Checks that a property is a kind of core; raises VerifyException."""
     if core.data not in tuple(CoreKind):
         raise VerifyException(
             f"expected the kind of core to be {' or '.join(CoreKind)}, found {core.data}"

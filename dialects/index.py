@@ -1,7 +1,7 @@
 """Index expressions: affine functions of a task's grid point and of the rank.
 
 They are xDSL affine expressions in which dimension `i` is the i-th coordinate of the grid point
-and symbol 0 is the rank that runs the task. In text they carry the names of the coordinates:
+and symbol 0 is the rank that runs the task. Their text uses the names of the coordinates:
 
 ```
 (rank + p) mod 4
@@ -47,25 +47,25 @@ _OPERATORS = {
 
 
 MOST_POINTS = 1 << 22
-"""Values of an expression that are looked at one by one, where its bounds don't follow from it."""
+"""Most values of an expression to enumerate, if interval arithmetic gives no exact bounds."""
 
 MOST_VALUE = 1 << 62
-"""Values are computed in 64 bits."""
+"""Largest magnitude of a value: evaluation is in 64 bits."""
 
 MOST_CONSTANT = (1 << 31) - 1
-"""Constants of an expression are counts of rows, columns, tasks and ranks: 32 bits."""
+"""Largest constant of an expression: counts of rows, columns, tasks and ranks fit 32 bits."""
 
 MOST_TERMS = 64
-"""Of a sum, and factors and divisors of a product, in text."""
+"""Most terms of a sum, and most factors and divisors of a product, in text."""
 
 
 def default_names(count: int) -> tuple[str, ...]:
-    """Names of coordinates where none were given: d0, d1, ..."""
+    """Returns default names of coordinates: d0, d1, ..."""
     return tuple(f"d{i}" for i in range(count))
 
 
 def walk_index(expr: AffineExpr) -> Iterator[AffineExpr]:
-    """All sub-expressions of `expr`, itself first."""
+    """Yields all sub-expressions of `expr`, itself first."""
     yield expr
     if isinstance(expr, AffineBinaryOpExpr):
         yield from walk_index(expr.lhs)
@@ -73,19 +73,19 @@ def walk_index(expr: AffineExpr) -> Iterator[AffineExpr]:
 
 
 def dims_used(expr: AffineExpr) -> set[int]:
-    """The grid coordinates that `expr` depends on."""
+    """Returns the grid coordinates that `expr` depends on."""
     return {e.position for e in walk_index(expr) if isinstance(e, AffineDimExpr)}
 
 
 def uses_rank(expr: AffineExpr) -> bool:
-    """Whether `expr` depends on the rank."""
+    """Returns whether `expr` depends on the rank."""
     return any(isinstance(e, AffineSymExpr) for e in walk_index(expr))
 
 
 def evaluate_index(
     expr: AffineExpr, point: Sequence[IntArray | int], rank: IntArray | int
 ) -> IntArray | int:
-    """Value of `expr` at a grid point, or at many when coordinates are arrays of equal shape.
+    """Returns the value of `expr` at a grid point, or at many if coordinates are arrays.
 
     Division and modulo round towards minus infinity, as in MLIR.
     """
@@ -115,7 +115,7 @@ def evaluate_index(
 
 
 def index_values(expr: AffineExpr, extents: Sequence[int], ranks: int) -> IntArray:
-    """All values of `expr` over a grid of these extents and all ranks, ascending."""
+    """Returns the distinct values of `expr` over a grid and all ranks, ascending."""
     used = sorted(dims_used(expr))
     shape = [*(extents[d] for d in used), ranks if uses_rank(expr) else 1]
     axes = np.indices(shape, dtype=np.int64)
@@ -126,9 +126,9 @@ def index_values(expr: AffineExpr, extents: Sequence[int], ranks: int) -> IntArr
 
 
 def index_range(expr: AffineExpr, extents: Sequence[int], ranks: int) -> tuple[int, int]:
-    """Lowest and highest value of `expr` over a grid and all ranks; (0, -1) where there is none.
+    """Returns the lowest and highest value of `expr` over a grid and all ranks; (0, -1) if empty.
 
-    Raises VerifyException for an expression that is too large to be checked.
+    Raises VerifyException for an expression that is too large to check.
     """
     used = sorted(dims_used(expr))
     points = prod(extents[d] for d in used) * (ranks if uses_rank(expr) else 1)
@@ -147,7 +147,7 @@ def index_range(expr: AffineExpr, extents: Sequence[int], ranks: int) -> tuple[i
 
 
 def _bounds(expr: AffineExpr, extents: Sequence[int], ranks: int) -> tuple[int, int, bool]:
-    """Bounds of `expr`, and whether they are reached, provided that no coordinate occurs twice."""
+    """Returns bounds of `expr`, and whether they are exact if no coordinate occurs twice."""
     match expr:
         case AffineConstantExpr():
             return expr.value, expr.value, True
@@ -186,7 +186,7 @@ def flat_events(
 ) -> IntArray:
     """Returns the row-major number of the event at each of `size` grid points, `[size]`.
 
-    `exprs` are the coordinates of the event, which number below `extents`.
+    `exprs` are the coordinates of the event, each below its extent in `extents`.
     """
     flat = np.zeros(size, dtype=np.int64)
     for expr, extent in zip(exprs, extents, strict=True):
@@ -195,7 +195,7 @@ def flat_events(
 
 
 def format_index(expr: AffineExpr, names: Sequence[str]) -> str:
-    """Text of `expr` with the coordinates' names; `parse_index` reads it back."""
+    """Returns the text of `expr` with the coordinates' names; `parse_index` reads it back."""
     match expr:
         case AffineConstantExpr():
             return str(expr.value)
@@ -224,7 +224,7 @@ def _format_operand(
 
 
 def parse_index(parser: AttrParser, names: Sequence[str]) -> AffineExpr:
-    """Reads an index expression over the coordinates `names` and `rank`.
+    """Parses an index expression over the coordinates `names` and `rank`.
 
     `sum ::= product (`+` product)*`,
     `product ::= primary ((`*` | `mod` | `floordiv` | `ceildiv`) integer)*`,
@@ -256,7 +256,7 @@ def _parse_product(parser: AttrParser, names: Sequence[str]) -> AffineExpr:
 
 
 def _constant(parser: AttrParser, value: int, start: int) -> int:
-    """`value`, which has been read from `start` on; refused where it is too large."""
+    """Returns the constant `value`, parsed from position `start` on; raises if it is too large."""
     if abs(value) > MOST_CONSTANT:
         parser.raise_error(
             f"expected a number of at most {MOST_CONSTANT} in an index expression, found {value}",

@@ -1,6 +1,6 @@
-"""Where rows and weights live: the attributes and the route type of the `moe` dialect.
+"""Placement of rows and weights: the encoding attributes and the route type of the `moe` dialect.
 
-Each capacity carries its unit in the text: `64 rows`, `64 tokens`, `4 experts over 2 ranks`.
+The text of each size has its unit: `64 rows`, `64 tokens`, `4 experts over 2 ranks`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ AnyTensor: TypeAlias = TensorType[Attribute]
 
 @dataclass(frozen=True, init=False)
 class RowsAttr(ParametrizedAttribute, ABC):
-    """Placement of a tensor whose dimension 0 is rows: at most `rows` of them on each rank.
+    """Placement of a tensor whose dimension 0 is rows, at most `rows` on each rank.
 
-    The number of rows that are there at run time differs from rank to rank and may be 0.
+    The actual number of rows is known at run time, differs from rank to rank and may be 0.
     """
 
     rows: IntAttr
@@ -36,7 +36,7 @@ class RowsAttr(ParametrizedAttribute, ABC):
             )
 
     def tensor(self, width: int, element_type: Attribute) -> AnyTensor:
-        """`tensor<?xWIDTHxTYPE, #moe.PLACEMENT<N rows>>`."""
+        """Returns `tensor<?xWIDTHxTYPE, #moe.PLACEMENT<N rows>>`."""
         return TensorType(element_type, [DYNAMIC_INDEX, width], self)
 
     @classmethod
@@ -81,7 +81,7 @@ class GroupedAttr(RowsAttr):
 
 
 def _check_spread(name: str, experts: int, ranks: int) -> None:
-    """Refuses a number of experts that can't be spread evenly over the ranks."""
+    """Checks that the number of experts is a multiple of the number of ranks."""
     if ranks < 1 or experts < 1:
         raise VerifyException(
             f"{name}: expected at least 1 expert and 1 rank, found {experts} over {ranks}"
@@ -97,7 +97,7 @@ def _check_spread(name: str, experts: int, ranks: int) -> None:
 class ExpertsAttr(ParametrizedAttribute):
     """`#moe.experts<4 over 2 ranks>`: dimension 0 is this rank's share of the experts, here 2 of 4.
 
-    Expert x lives on rank x / L, where L = experts / ranks.
+    Expert x lives on rank floor(x / L), where L = experts / ranks.
     """
 
     name = "moe.experts"
@@ -113,11 +113,11 @@ class ExpertsAttr(ParametrizedAttribute):
 
     @property
     def local_experts(self) -> int:
-        """Experts of one rank."""
+        """Number of experts on each rank, L."""
         return self.experts.data // self.ranks.data
 
     def tensor(self, shape: tuple[int, int], element_type: Attribute) -> AnyTensor:
-        """`tensor<LxAxBxTYPE, #moe.experts<E over R ranks>>` for a weight of A by B."""
+        """Returns `tensor<LxAxBxTYPE, #moe.experts<E over R ranks>>` for weights of A by B."""
         return TensorType(element_type, [self.local_experts, *shape], self)
 
     @classmethod
@@ -135,28 +135,28 @@ class ExpertsAttr(ParametrizedAttribute):
 
 @irdl_attr_definition
 class RouteType(ParametrizedAttribute, TypeAttribute):
-    """`!moe.route<64 tokens, top 2, 4 experts over 2 ranks, 256 rows>`: which rows go where.
+    """`!moe.route<64 tokens, top 2, 4 experts over 2 ranks, 256 rows>`: the routing of a launch.
 
-    The value holds what all ranks together need to know of the routing: the number of rows from
-    each rank to each expert, the send order, and where rows begin in the receive buffers. The type
-    holds the limits: at most 64 tokens on a rank, each to 2 of 4 experts, and at most 256 rows
-    received by a rank. More rows than that at run time is an error on every rank.
+    The value holds the number of rows from each rank to each expert, the send order, and the first
+    rows in the receive buffers. The type holds the limits: at most 64 tokens on a rank, each sent
+    to 2 of 4 experts, and at most 256 rows received by a rank. Exceeding this capacity at run time
+    is an error on every rank.
     """
 
     name = "moe.route"
 
     tokens: IntAttr
-    """Most tokens that a rank may bring."""
+    """Largest number of tokens of a rank."""
     top: IntAttr
-    """Experts that each token goes to."""
+    """Number of experts that each token is sent to, K."""
     experts: IntAttr
-    """Experts of all ranks."""
+    """Number of experts of all ranks, E."""
     ranks: IntAttr
     rows: IntAttr
-    """Most rows that a rank can receive."""
+    """Capacity: the largest number of rows that a rank can receive."""
 
     def __init__(self, tokens: int, top: int, experts: int, ranks: int, rows: int | None = None):
-        """Without `rows`, the capacity is what a rank receives at the very most."""
+        """Creates a route type; the capacity `rows` defaults to `lossless_rows`."""
         if rows is None:
             _check_spread(self.name, experts, ranks)
             rows = ranks * tokens * min(top, experts // ranks)
@@ -181,27 +181,27 @@ class RouteType(ParametrizedAttribute, TypeAttribute):
 
     @property
     def local_experts(self) -> int:
-        """Experts of one rank, L."""
+        """Number of experts on each rank, L."""
         return self.experts.data // self.ranks.data
 
     @property
     def lossless_rows(self) -> int:
-        """Rows that a rank receives at the very most, whatever the routing."""
+        """The largest number of rows that a rank can receive under any routing."""
         return self.ranks.data * self.tokens.data * min(self.top.data, self.local_experts)
 
     @property
     def token_rows(self) -> TokensAttr:
-        """Placement of one row a token."""
+        """Placement of token rows."""
         return TokensAttr(self.tokens.data)
 
     @property
     def sent_rows(self) -> SentAttr:
-        """Placement of one row a (token, expert)."""
+        """Placement of sent rows."""
         return SentAttr(self.tokens.data * self.top.data)
 
     @property
     def grouped_rows(self) -> GroupedAttr:
-        """Placement of the received rows."""
+        """Placement of grouped rows."""
         return GroupedAttr(self.rows.data)
 
     @property

@@ -1,7 +1,7 @@
-"""Roles: what an argument or a result of a function or a program is.
+"""Roles: the meaning of an argument or result of a function or program.
 
-A value is bound to an array by its position; its role says which array that is. Names of SSA values
-and of buffers are for readers alone.
+Values are bound to arrays by position and role, never by name: names of SSA values and of buffers
+only help readers.
 
 ```
 func.func @layer(%0: tensor<...> {moe.role = #moe.role<tokens>}, ...)
@@ -24,22 +24,22 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 ROLE = "moe.role"
-"""On an argument or result of a function: its role, a `RoleAttr`."""
+"""Name of the attribute of an argument or result that holds its role, a `RoleAttr`."""
 
 FORWARD = "moe.forward"
-"""On a backward function: the symbol of the function whose gradients it computes."""
+"""Name of the attribute of a backward function: the symbol of its forward function."""
 
 
 class RoleKind(StrEnum):
-    """The kinds of roles. Those of a layer stand alone; the others have the number of an argument
-    or result of the forward function."""
+    """The kinds of roles. Those of a layer have no number; the others have the number of an
+    argument or result of the forward function."""
 
     TOKENS = "tokens"
-    """One row for each token of the rank: the layer's input x, `[tokens, H]`."""
+    """The layer's input x, `[tokens, H]`, one row for each token of the rank."""
     EXPERT_IDS = "expert_ids"
     """Ids of each token's experts, i32 `[tokens, K]`."""
     GATE_WEIGHTS = "gate_weights"
-    """Weights of each token's experts, `[tokens, K]`."""
+    """Router weights, `[tokens, K]`."""
     UP_WEIGHTS = "up_weights"
     """Weights of the gate and up projections side by side, w13, `[L, H, 2I]`."""
     DOWN_WEIGHTS = "down_weights"
@@ -47,11 +47,11 @@ class RoleKind(StrEnum):
     OUTPUT = "output"
     """The layer's result, `[tokens, H]`."""
     SAVED = "saved"
-    """A value that the forward function returns for its backward function."""
+    """A value that the forward function saves for its backward function."""
     STATUS = "status"
-    """Words in which a kernel reports how the launch ended, i32 `[16]`."""
+    """Status words of a launch, i32 `[16]`: whether it fitted the capacity."""
     ARGUMENT = "argument"
-    """An argument of the forward function, once more."""
+    """An argument of the forward function, passed to the backward function too."""
     RESULT = "result"
     """A result of the forward function."""
     ARGUMENT_GRADIENT = "gradient of argument"
@@ -59,7 +59,8 @@ class RoleKind(StrEnum):
     RESULT_GRADIENT = "gradient of result"
     """The gradient with respect to a result of the forward function."""
     ACCUMULATOR = "accumulator of argument"
-    """What the gradient with respect to an argument of the forward function is added to."""
+    """A buffer to which the gradient with respect to an argument of the forward function is
+    added."""
 
     @property
     def is_numbered(self) -> bool:
@@ -69,11 +70,11 @@ class RoleKind(StrEnum):
 
 @dataclass(frozen=True)
 class Role:
-    """What an argument or result is: `Role(RoleKind.TOKENS)`, `Role(RoleKind.ARGUMENT, 2)`."""
+    """The role of an argument or result: `Role(RoleKind.TOKENS)`, `Role(RoleKind.ARGUMENT, 2)`."""
 
     kind: RoleKind
     number: int | None = None
-    """Of the argument or result of the forward function, where the kind is numbered."""
+    """Number of the argument or result of the forward function, for numbered kinds."""
 
     def __str__(self) -> str:
         return self.kind.value if self.number is None else f"{self.kind.value} {self.number}"

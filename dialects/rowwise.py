@@ -1,4 +1,4 @@
-"""The trait of operations that work on each row by itself."""
+"""The trait of operations that process each row independently."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from xdsl.utils.exceptions import VerifyException
 
 @dataclass(frozen=True)
 class RowwiseTrait(OpTrait):
-    """An operation on grouped rows that works on each row by itself, as one tile kernel does.
+    """Trait of an operation on grouped rows that one tile kernel computes row by row.
 
-    Operands are rows of one route, and the only result has as many. With the name of the kernel
-    everything else is known: `convert-comm-to-tile` makes a family of tasks over the same parts of
-    the rows as other operations have, and the graph levels run the kernel's NumPy reference.
+    Operands are rows of one route, and the only result has the same rows. The name of the kernel
+    suffices: `convert-comm-to-tile` tiles the operation into a family of tasks over the same row
+    chunks as its neighbours, and the graph-level interpreter runs the kernel's NumPy reference.
 
     ```python
     traits = traits_def(Pure(), RowwiseTrait("swiglu"))
     ```
 
-    A kernel that has options gets them from a subclass.
+    For a kernel with options, override `options` in a subclass.
     """
 
     kernel: str

@@ -1,7 +1,7 @@
 """Names of buffers and families of tasks, which become names in C++.
 
-They are made from what readers call a value in the graph. Whatever that is, the name can be one in
-C++ and is used once; nothing else depends on it.
+They derive from name hints of SSA values, made unique and valid in C++; nothing else depends on
+them.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ CPP_KEYWORDS = frozenset(
     main
     """.split()
 )
-"""Keywords of C++17, and the one function that a program must have."""
+"""Keywords of C++17, and `main`."""
 
 KERNEL_NAMES = frozenset({"table", "workspace", "windows", "tokens", "launch", "env", "args"})
-"""Parameters and variables of a generated kernel, beside the caller's buffers."""
+"""Names of parameters and variables of a generated kernel, other than the caller's buffers."""
 
 TAKEN = CPP_KEYWORDS | KERNEL_NAMES
-"""Names that no buffer can have."""
+"""Reserved names, which no buffer may have."""
 
 
 @dataclass
 class SymbolNames:
-    """Names that have been given in one program."""
+    """The names in use in one program."""
 
     used: set[str] = field(default_factory=set[str])
-    """In the form in which constants of generated code have them: `dw_acc` as `DwAcc`."""
+    """The names in use in camel case, as in constants of generated code: `dw_acc` as `DwAcc`."""
 
     def fresh(self, stem: str, taken: frozenset[str] = frozenset()) -> str:
-        """A name that begins with `stem` and is not in `taken`: h, h_1, h_2."""
+        """Returns an unused name that begins with `stem` and is not in `taken`: h, h_1, h_2."""
         stem = re.sub(r"[^A-Za-z0-9]+", "_", stem).strip("_") or "value"
         if stem[0].isdigit():
             stem = f"v{stem}"

@@ -1,1 +1,1 @@
-"""From the queue level to Ascend C, task tables and the host side."""
+"""Lowering of the queue level to Ascend C, task tables and host code."""

@@ -18,7 +18,7 @@ class BinaryTarget(Target):
 
     @abstractmethod
     def encode(self, ctx: Context, module: ModuleOp) -> bytes:
-        """The bytes of the output."""
+        """Returns the bytes of the output."""
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
         raise DiagnosticException(

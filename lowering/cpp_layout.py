@@ -1,9 +1,9 @@
-"""Line breaks of generated C++ statements, as clang-format has them in Google style.
+"""Line breaks of generated C++ statements, matching clang-format's Google style.
 
 A statement that is longer than a line is parsed into calls, lists and chains of operators. Each
-place where a line can end has a penalty, and the layout with the smallest sum is taken. Penalties
-and indentation follow clang-format for the statements that are generated here, so that generated
-code may be formatted again without a change; nothing but readability depends on it.
+possible line break has a penalty, and the layout with the smallest sum is chosen. Penalties and
+indentation follow clang-format for the statements that are generated here, so that formatting
+generated code with clang-format does not change it. Only readability depends on this module.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _AFTER_EQUALS = 2
 _AFTER_OPENING = 19
 _AFTER_COMMA = 1
 _FIRST_BREAK = 15
-"""For the first line break of a list or chain."""
+"""Penalty for the first line break of a list or chain."""
 _OVERFLOW = 1_000_000
-"""For each column beyond the last one."""
+"""Penalty for each column beyond the line limit."""
 
 _NO_LIMIT = 1 << 62
 
 _UNBROKEN = 60
-"""Columns of a call of one name that is never broken."""
+"""Largest width of a call with one name as argument that is never broken."""
 
 _PRECEDENCE = {"?": 3, ":": 3, "&&": 5, "!=": 9, "+": 13, "-": 13, "*": 14, "/": 14, "%": 14}
 _TOKEN = re.compile(r"<[^<>()]*>|[({]|[)}]|, | (?P<operator>\?|:|&&|!=|[-+*/%]) ")
@@ -40,10 +40,10 @@ class _Group:
 
     text: str
     head: str
-    """With the opening bracket."""
+    """Text up to and including the opening bracket."""
     items: tuple[_Node, ...]
     tail: str
-    """With the closing bracket."""
+    """Text from the closing bracket on."""
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,11 @@ _Node: TypeAlias = str | _Group | _Chain
 class _Layout:
     penalty: int
     lines: tuple[str, ...]
-    """The first one without what is before it on its line."""
+    """Lines of the layout; the first excludes preceding text of its line."""
 
 
 def statement(line: str, indent: int) -> str:
-    """Returns a statement, which has `indent` columns before it, over as many lines as it needs."""
+    """Returns a statement indented by `indent` columns, broken into lines where needed."""
     if indent + len(line) <= COLUMNS or line.startswith("//"):
         return " " * indent + line
     return _statement(line, indent)
@@ -91,7 +91,7 @@ def _statement(line: str, indent: int) -> str:
 
 
 def _best(node: _Node, start: int, base: int, tail: int) -> _Layout:
-    """The best layout of what is inside no brackets."""
+    """Returns the best layout of a node outside all brackets."""
     layout = _node(node, start, base, tail, 1, 0, _NO_LIMIT)
     assert layout is not None
     return layout
@@ -100,11 +100,11 @@ def _best(node: _Node, start: int, base: int, tail: int) -> _Layout:
 def _node(
     node: _Node, start: int, base: int, tail: int, strength: int, extra: int, limit: int
 ) -> _Layout | None:
-    """The best layout of a node whose first character is in column `start`.
+    """Returns the best layout of a node whose first character is in column `start`.
 
-    A line after an opening bracket has four columns more than `base`. `tail` columns follow the
-    node on its last line. `strength` is one more than the number of brackets around it, `extra` is
-    added to the indentation of operands. None where the penalty is not below `limit`.
+    A line after an opening bracket is indented by four columns more than `base`. `tail` columns
+    follow the node on its last line. `strength` is one more than the number of enclosing brackets,
+    `extra` is added to the indentation of operands. None if the penalty is not below `limit`.
     """
     over = start + len(_text(node)) + tail - COLUMNS
     if over <= 0 or isinstance(node, str):
@@ -146,17 +146,17 @@ def _text(node: _Node) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """The best layout of the first items of a sequence that end in one column."""
+    """The best layout of the first items of a sequence, for one end column."""
 
     penalty: int
     column: int
-    """After the last character."""
+    """Column after the last character."""
     broken: bool
-    """Whether there has been a break between items."""
+    """Whether there is a break between items."""
     newline: bool
     """Whether the last item begins a line."""
     lines: tuple[str, ...]
-    """Of the last item. Where it has several, the next item must begin a line."""
+    """Lines of the last item. If there are several, the next item must begin a line."""
     before: _Placed | None
 
 
@@ -172,9 +172,10 @@ def _sequence(
     *,
     broken: bool = False,
 ) -> _Layout | None:
-    """The best layout of items with a joint after each but the last, where a line may end.
+    """Returns the best layout of items, where a line may end at the joint after each but the last.
 
-    Where penalties are equal, lines end late. None where the penalty is not below `limit`.
+    Of equal penalties, the layout with later breaks is chosen. None if the penalty is not below
+    `limit`.
     """
     if limit <= 0:
         return None
@@ -192,7 +193,7 @@ def _sequence(
             beside = before.column + ends[i - 1] + 1
             below = before.penalty + costs[i - 1] + (0 if before.broken else _FIRST_BREAK)
             ways: list[tuple[int, int, bool, bool]] = []
-            # What fits a line of its own is not broken beside another item, nor is a chain.
+            # An item that fits its own line is not broken after another item, nor is a chain.
             single = len(before.lines) == 1
             if single and (
                 beside + widths[i] <= COLUMNS
@@ -230,7 +231,7 @@ def _placed(
 
 
 def _lines(last: _Placed, joints: Sequence[str], indent: int) -> tuple[str, ...]:
-    """The lines of all items up to the last one."""
+    """Returns the lines of all items up to the last one."""
     chain: list[_Placed] = [last]
     while (before := chain[-1].before) is not None:
         chain.append(before)
@@ -247,7 +248,7 @@ def _lines(last: _Placed, joints: Sequence[str], indent: int) -> tuple[str, ...]
 
 
 def _parse(text: str) -> _Node:
-    """The calls, lists and chains of operators of a statement without its semicolon."""
+    """Parses a statement without its semicolon into calls, lists and chains of operators."""
     # A list of template arguments is part of a name.
     tokens = [token for token in _TOKEN.finditer(text) if not token[0].startswith("<")]
     return _Parser(text, tokens).expression(0)
@@ -265,7 +266,7 @@ class _Parser:
         return self.tokens[self.at] if self.at < len(self.tokens) else None
 
     def expression(self, begin: int) -> _Node:
-        """What begins in column `begin` and ends before a comma, a closing bracket or the end."""
+        """Parses an expression from column `begin` to a comma, a closing bracket or the end."""
         operands: list[tuple[int, int, _Node]] = []
         operators: list[str] = []
         while True:
@@ -280,7 +281,7 @@ class _Parser:
             self.at += 1
 
     def _chain(self, operands: list[tuple[int, int, _Node]], operators: list[str]) -> _Node:
-        """Operands joined by the operators that bind least; the others are in the operands."""
+        """Groups operands by the operators of lowest precedence; others become sub-chains."""
         if not operators:
             return operands[0][2]
         least = min(_PRECEDENCE[o] for o in operators)
@@ -294,7 +295,7 @@ class _Parser:
         return _Chain(text, tuple(nodes), tuple(operators[i] for i in ends))
 
     def _operand(self, begin: int) -> _Node:
-        """A call, a list or parentheses, whichever bracket is opened first; else plain text."""
+        """Parses a call, a list or parentheses at the first opening bracket; else plain text."""
         token = self._next()
         if token is None or token[0] not in "({":
             return self.text[begin : len(self.text) if token is None else token.start()]
@@ -314,7 +315,7 @@ class _Parser:
         return _Group(text, head, tuple(items), self.text[closing:end])
 
     def _items(self) -> tuple[list[_Node], int]:
-        """What is in the brackets that the next token opens, and the column of the closing one."""
+        """Parses the items in the brackets that the next token opens, up to the closing column."""
         items: list[_Node] = []
         while True:
             begin = self.tokens[self.at].end()

@@ -9,7 +9,7 @@ COLUMNS = 100
 
 
 def comment(text: str, indent: str = "") -> str:
-    """A paragraph as a comment."""
+    """Returns a paragraph as C++ comment lines."""
     start = f"{indent}// "
     return textwrap.fill(
         " ".join(text.split()),
@@ -22,7 +22,7 @@ def comment(text: str, indent: str = "") -> str:
 
 
 def listed(head: str, items: Sequence[str], tail: str) -> str:
-    """`head(a, b, c)tail`, continued below the first item where a line is full."""
+    """Returns `head(a, b, c)tail`, wrapped with continuation lines aligned to the first item."""
     indent = " " * len(head)
     lines = [head]
     for i, item in enumerate(items):
@@ -36,20 +36,20 @@ def listed(head: str, items: Sequence[str], tail: str) -> str:
 
 
 def commented(pairs: Sequence[tuple[str, str]], indent: str) -> str:
-    """Lines with trailing comments, which are aligned."""
+    """Returns lines of code with aligned trailing comments, from (code, comment) pairs."""
     width = max(len(code) for code, _ in pairs)
     return "\n".join(f"{indent}{code:<{width}}  // {note}" for code, note in pairs)
 
 
 def function(head: str, statement: str) -> str:
-    """A function of one statement, on one line where it fits."""
+    """Returns a function of one statement, on one line if it fits."""
     line = f"{head} {{ {statement} }}"
     indent = " " * (len(head) - len(head.lstrip()))
     return line if len(line) <= COLUMNS else f"{head} {{\n{indent}  {statement}\n{indent}}}"
 
 
 def assigned(head: str, value: str) -> str:
-    """`head = value;`, the value on a line of its own where one line is too short."""
+    """Returns `head = value;`, with the value on its own line if one line is too short."""
     line = f"{head} = {value};"
     indent = " " * (len(head) - len(head.lstrip()) + 4)
     return line if len(line) <= COLUMNS else f"{head} =\n{indent}{value};"

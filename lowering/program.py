@@ -1,4 +1,4 @@
-"""A queue program as lowering sees it: complete, checked, with its parts by name."""
+"""Queue programs that are ready for lowering: complete and checked, with their ops by name."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from hpmoe_ir.passes.analysis.level import level_of
 
 
 class LoweringError(DiagnosticException):
-    """A program that cannot be lowered; the message says what is missing."""
+    """A program that cannot be lowered; the message names the missing part."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class LoweredProgram:
 
     op: ProgramOp
     target: str
-    """The target that the program is lowered for, which messages name."""
+    """The target that the program is lowered for, named in error messages."""
     machine: Machine
     buffers: dict[str, BufferOp]
     families: dict[str, TasksOp]
@@ -66,15 +66,15 @@ class LoweredProgram:
 
     @property
     def arguments(self) -> list[BufferOp]:
-        """The caller's buffers in the order of the kernel's arguments: those of the program, then
-        the results that are no arguments."""
+        """The caller's buffers in the order of the kernel's arguments: arguments of the program,
+        then results that are not also arguments."""
         signature = program_signature(self.op)
         names = dict.fromkeys(p.buffer for p in (*signature.arguments, *signature.results))
         return [self.buffers[name] for name in names]
 
     @property
     def status(self) -> BufferOp | None:
-        """The result that says how a launch ended; None where the program has none."""
+        """The buffer of the status result, None if the program has none."""
         found = program_signature(self.op).result(RoleKind.STATUS)
         return None if found is None else self.buffers[found.buffer]
 
@@ -84,13 +84,13 @@ class LoweredProgram:
         return [b for b in self.arguments if b.space.data in RETURNED]
 
     def in_space(self, space: MemorySpace) -> list[BufferOp]:
-        """The buffers of one memory space."""
+        """Returns the buffers of one memory space."""
         return [b for b in self.buffers.values() if b.space.data == space]
 
     def signals_of_family(self, family: str) -> list[SignalOp]:
-        """The signals of a family's tasks, in the order in which a task sends them.
+        """Returns the signals of a family's tasks, in the order in which a task sends them.
 
-        Those that a task without rows leaves to a credit come last.
+        Signals with a credit come last.
         """
         own = [s for s in self.signals if s.family_name == family]
         return sorted(own, key=lambda s: s.credit is not None)
@@ -113,12 +113,12 @@ class LoweredProgram:
 
     @property
     def workspace_bytes(self) -> int:
-        """Size of the workspace."""
+        """Size of the workspace, in bytes."""
         return self._end(MemorySpace.WORKSPACE)
 
     @property
     def window_bytes(self) -> int:
-        """Size of the window memory, counters included."""
+        """Size of the window memory with the counters, in bytes."""
         end = self.given_up if self.given_up is not None else self._end_of_counters
         return max(self._end(MemorySpace.WINDOW), end + self.given_up_bytes)
 
@@ -128,16 +128,16 @@ class LoweredProgram:
 
     @property
     def given_up(self) -> int | None:
-        """Byte offset in the window memory of a line for each core, AIC then AIV, in which a core
-        says what it waited for when a wait has used up its budget; None where waits have none.
+        """Byte offset in the window memory of the reports of timed-out waits, one line per core,
+        AIC then AIV; None if waits have no budget.
 
-        Words of a line: launch, event number, value seen, target, queue slot.
+        Words of a line: launch, event number, value read, target, queue slot.
         """
         return self._end_of_counters if self.op.ticks("budget") else None
 
     @property
     def given_up_bytes(self) -> int:
-        """Size of the lines of `given_up`."""
+        """Size of the lines of `given_up`, in bytes."""
         if self.given_up is None:
             return 0
         return sum(o.core_count for o in self.orders.values()) * self.machine.counter_line
@@ -152,9 +152,9 @@ class LoweredProgram:
 
 
 def lowered_program(module: ModuleOp, target: str, name: str = "") -> LoweredProgram:
-    """The program `name` of a module, or the only one; refused where something is to be decided.
+    """Returns the program `name` of a module, or the only one, checked to be complete.
 
-    Raises LoweringError naming what is missing and the pass that adds it.
+    Raises LoweringError naming the missing part and the pass that adds it.
     """
     programs = [op for op in module.ops if isinstance(op, ProgramOp)]
     if not programs:

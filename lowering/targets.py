@@ -1,7 +1,7 @@
-"""Code targets: what the compiler asks for the code of a planned program, by name.
+"""Code targets: printers of planned programs as source code, by name.
 
-A code target prints a `ProgramPlan`; the task table, which is the same for all of them, is printed
-beside it. Another target is a subclass of `CodeTarget` and a call of `register_code_target`.
+A code target prints a `ProgramPlan`; the task table is the same for all targets. To add a target,
+subclass `CodeTarget` and call `register_code_target`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TABLE_FILE = "table.bin"
 
 @dataclass(frozen=True)
 class KernelCode:
-    """What a kernel consists of: the text that is compiled, and the table that it reads."""
+    """The code of a kernel: the source to compile, and the task table that it reads."""
 
     source: str
     table: bytes
@@ -34,19 +34,19 @@ class CodeTarget(ABC):
     """Prints planned programs as code for one kind of device."""
 
     name: str
-    """By which the compiler finds the target; messages of the plan have it as well."""
+    """Name by which the target is registered, also used in error messages of the plan."""
     source_file: str
     """Name of the file that holds the source."""
 
     @abstractmethod
     def source(self, plan: ProgramPlan) -> str:
-        """Returns the source of the kernel, the same for the same plan."""
+        """Returns the source of the kernel, deterministic for a plan."""
 
     @abstractmethod
     def project(self, plan: ProgramPlan, code: KernelCode) -> dict[str, str | bytes]:
-        """Returns further files that build and launch the kernel, by relative name.
+        """Returns the files that build and launch the kernel, as contents by relative path.
 
-        Raises DiagnosticException where the program cannot have them.
+        Raises DiagnosticException if the program cannot have them.
         """
 
     def code(self, plan: ProgramPlan) -> KernelCode:
@@ -54,7 +54,7 @@ class CodeTarget(ABC):
         return KernelCode(self.source(plan), task_table(plan))
 
     def files(self, plan: ProgramPlan, code: KernelCode) -> dict[str, bytes]:
-        """Returns all files of a program by relative name; `read` finds `code` in them.
+        """Returns all files of a program by relative path; `read` recovers `code` from them.
 
         Raises DiagnosticException as `project` does.
         """
@@ -69,7 +69,7 @@ class CodeTarget(ABC):
         }
 
     def read(self, directory: Path) -> KernelCode:
-        """Returns the code in a directory of files. Raises InputError where it can't be read."""
+        """Reads the code from a directory of files; raises InputError if it cannot be read."""
         source = _read(directory / self.source_file)
         table = _read(directory / TABLE_FILE)
         try:
@@ -96,14 +96,14 @@ CODE_TARGETS: dict[str, Callable[[], CodeTarget]] = {DEFAULT_TARGET: _load_ascen
 
 
 def register_code_target(target: CodeTarget) -> None:
-    """Makes a target known by its name. Raises ValueError where the name is taken."""
+    """Registers a target by its name; raises ValueError if the name is taken."""
     if target.name in CODE_TARGETS:
         raise ValueError(f"expected another name, there is a code target '{target.name}' already")
     CODE_TARGETS[target.name] = lambda: target
 
 
 def code_target(name: str = DEFAULT_TARGET) -> CodeTarget:
-    """Returns the target of a name. Raises LoweringError for a name that is not known."""
+    """Returns the target called `name`; raises LoweringError for an unknown name."""
     if name not in CODE_TARGETS:
         known = ", ".join(sorted(CODE_TARGETS))
         raise LoweringError(f"expected a code target, one of {known}; found '{name}'")

@@ -1,4 +1,4 @@
-"""`task-table`: queues, thresholds and sizes of a queue program, as the device reads them.
+"""`task-table`: queues, thresholds and sizes of a queue program, in the format the device reads.
 
 Little-endian 32-bit words; sections begin at multiples of 64 bytes.
 
@@ -10,7 +10,7 @@ Little-endian 32-bit words; sections begin at multiples of 64 bytes.
 | AIC queues | uint32 first[workers + 1], then slots of all workers |
 | AIV queues | the same |
 
-A slot is 4 bytes: the number of the family (the place of its `tile.tasks` in the program) in the
+A slot is 4 bytes: the number of the family (the index of its `tile.tasks` in the program) in the
 upper 8 bits, the row-major number of the grid point in the lower 24.
 """
 
@@ -56,13 +56,13 @@ HEADER = (
 )
 """Words of the header. Sections are given by byte offset; `counters` is the number of 64-byte lines
 in the window memory before the events' counters, `events` the number of counters; `checksum` is
-the CRC-32 of all that follows the header."""
+the CRC-32 of all bytes after the header."""
 
 ALIGNMENT = 64
 
 
 class TableError(ValueError):
-    """Bytes that are no task table."""
+    """An invalid task table; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class TaskTableTarget(BinaryTarget):
     name = "task-table"
 
     program: str = ""
-    """Which program, where the module has several."""
+    """Name of the program, for a module with several."""
 
     def encode(self, ctx: Context, module: ModuleOp) -> bytes:
         return task_table(plan_program(lowered_program(module, self.name, self.program)))
@@ -121,17 +121,17 @@ def _words(plan: ProgramPlan, core: CoreKind) -> IntArray:
 
 @dataclass(frozen=True)
 class TaskTable:
-    """A task table as read back from its bytes."""
+    """The contents of a task table, as read by `read_task_table`."""
 
     header: dict[str, int]
     sizes: IntArray
     thresholds: IntArray
     queues: dict[CoreKind, list[IntArray]]
-    """For each kind of core, the slots of each worker."""
+    """The slots of each worker, by kind of core."""
 
 
 def read_task_table(data: bytes) -> TaskTable:
-    """Reads a table; raises TableError saying what is wrong with the bytes."""
+    """Reads a table; raises TableError for invalid bytes."""
     if len(data) < 4 * len(HEADER) or len(data) % 4:
         raise TableError(f"a task table has a header of {4 * len(HEADER)} bytes, found {len(data)}")
     words = np.frombuffer(data, dtype="<u4").astype(np.int64)

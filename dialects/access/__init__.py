@@ -1,8 +1,8 @@
 """Accesses: the part of a buffer that a task reads or writes, as a function of its grid point.
 
 An access has one selector for each dimension of its buffer. Columns and weights have static
-selectors (`:`, `e`, `block(n by 256)`). Token rows have row selectors: which expert's rows, from
-which source ranks, is static; how many rows that is comes from the route at run time.
+selectors (`:`, `e`, `block(n by 256)`). Token rows have row selectors: the expert and the source
+ranks are static; the number of rows comes from the route at run time.
 
 ```
 @recv[grouped(e, g of 2, chunk c of 4 by 128), :]    // rows of local expert e from source group g
@@ -10,7 +10,7 @@ which source ranks, is static; how many rows that is comes from the route at run
 @recv on p [grouped(e, rank of 8, chunk c of 1 by 1), :]   // the same rows in rank p's memory
 @ret[sent(p * 4 + e, chunk 0 of 1 by 1), :]          // rows sent to global expert p * 4 + e
 @out[tokens(b of 16), :]                             // the b-th of 16 equal parts of the tokens
-scatter @order[:]        // somewhere in the buffer, apart from what other tasks of the family write
+scatter @order[:]        // elements of the buffer that no other task of the family writes
 ```
 
 Chunk c of C by A of a segment of n rows: size = ceil(ceil(n / C) / A) * A rows from

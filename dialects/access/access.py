@@ -21,15 +21,15 @@ from hpmoe_ir.dialects.index import format_index, parse_index
 
 @dataclass(frozen=True)
 class Access:
-    """What a task reads or writes of one buffer."""
+    """The part of one buffer that a task reads or writes."""
 
     buffer: str
     selectors: tuple[Selector, ...]
-    """One for each dimension; none for a route as a whole."""
+    """One selector for each dimension; empty for a whole route."""
     peer: AffineExpr | None = None
-    """The rank whose memory is meant; None is the rank that runs the task."""
+    """The rank whose memory is accessed; None is the rank that runs the task."""
     scatter: bool = False
-    """Each task writes elements of its own, which no other task of the family writes."""
+    """Whether each task writes elements that no other task of the family writes."""
 
     def map_exprs(self, change: Callable[[AffineExpr], AffineExpr]) -> Access:
         """Returns the access with `change` applied to every index expression."""
@@ -41,25 +41,25 @@ class Access:
 
     @property
     def exprs(self) -> tuple[AffineExpr, ...]:
-        """All index expressions."""
+        """All index expressions of the access: those of the selectors and the peer."""
         exprs = tuple(e for s in self.selectors for e in s.exprs)
         return exprs if self.peer is None else (*exprs, self.peer)
 
     @property
     def rows(self) -> RowSelector | None:
-        """The selector of token rows, if there is one."""
+        """The row selector of dimension 0, None without one."""
         return next((s for s in self.selectors if isinstance(s, RowSelector)), None)
 
     @property
     def row_query(self) -> RowQuery | None:
-        """The token rows in the memory that is accessed; None where there are none."""
+        """The query for the token rows in the accessed memory; None without a row selector."""
         rows = self.rows
         return None if rows is None else rows.query(self.peer)
 
     def axes(self, dims: Sequence[int], ranks: int, experts: int) -> tuple[AxisRange, ...]:
-        """Returns what is covered of the static axes of a buffer of extents `dims`.
+        """Returns the ranges that the access covers on the axes of a buffer of extents `dims`.
 
-        `experts` are those of all `ranks`, 0 without a route.
+        `experts` is the number of experts of all `ranks`, 0 without a route.
         """
         pairs = enumerate(zip(self.selectors, dims, strict=True))
         return tuple(axis for i, (s, n) in pairs for axis in s.axes(i, n, ranks, experts))

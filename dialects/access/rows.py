@@ -1,9 +1,9 @@
-"""Row selectors: which token rows of a buffer a task reads or writes.
+"""Row selectors: the token rows of a buffer that a task reads or writes.
 
-Which expert's rows, from which source ranks, which part of them: that is static. How many rows
-that is comes from the route at run time. A row selector therefore names a segment of rows, by a
-`RowQuery`, and a chunk of the segment. All that reads accesses asks the base class `RowSelector`;
-a further selector is a subclass in `ROW_SELECTORS`.
+The expert, the source ranks and the chunk of rows are static; the number of rows comes from the
+route at run time. A row selector therefore names a segment of rows by a `RowQuery`, and a chunk of
+the segment. Passes and lowering use only the interface of the base class `RowSelector`; a new
+selector is a subclass listed in `ROW_SELECTORS`.
 """
 
 from __future__ import annotations
@@ -37,29 +37,29 @@ IndexValues: TypeAlias = Callable[[AffineExpr], IntArray]
 
 
 class RowKind(StrEnum):
-    """What the rows of dimension 0 of a buffer are, and in which order."""
+    """Kind and order of the rows in dimension 0 of a buffer."""
 
     TOKENS = "tokens"
-    """The tokens that the rank brings, in their order."""
+    """The rank's tokens, in order."""
     GROUPED = "grouped"
-    """The rows received by the rank's experts: by local expert, then by source rank."""
+    """The rows that the rank's experts receive, sorted by (local expert, source rank)."""
     SENT = "sent"
-    """The rows that the rank sends: by global expert."""
+    """The rows that the rank sends, sorted by global expert."""
 
 
 @dataclass(frozen=True)
 class RowCounts:
-    """Rows of one rank in one launch."""
+    """Row counts of one rank in one launch."""
 
     tokens: int
-    """Tokens that the rank brings."""
+    """Tokens of the rank."""
     sent: int
-    """Rows that it sends: one for each of a token's experts."""
+    """Rows that the rank sends: one for each (token, expert) pair."""
     received: np.ndarray[Any, np.dtype[np.integer[Any]]]
-    """Rows that each of its experts receives, `[local experts]`."""
+    """Rows that each of the rank's experts receives, `[local experts]`."""
 
     def of_kind(self, kind: RowKind) -> int:
-        """Returns the number of all rows of a kind."""
+        """Returns the total number of rows of a kind."""
         match kind:
             case RowKind.TOKENS:
                 return self.tokens
@@ -70,22 +70,22 @@ class RowCounts:
 
 
 class RowSegment(StrEnum):
-    """A run of consecutive rows that a rank finds by its route.
+    """A range of consecutive rows that a rank looks up in its route.
 
-    With each segment come the operands of its query.
+    Each member's docstring begins with the operands of its query.
     """
 
     TOKENS = "tokens"
-    """`()`: all tokens that the rank brings."""
+    """`()`: all tokens of the rank."""
     GROUPED = "grouped"
     """`(e, g)`: rows received for local expert e from source group g."""
     SENT = "sent"
-    """`(x)`: rows of the send order that go to global expert x."""
+    """`(x)`: rows sent to global expert x, in send order."""
     DEST = "dest"
-    """`(p, e)`: the rows sent to local expert e of rank p, in p's receive order."""
+    """`(p, e)`: rows sent to local expert e of rank p, by their position in p's receive order."""
     RETURN = "return"
-    """`(x, p)`: the rows received from rank p for global expert x, one of the rank's own, in p's
-    send order."""
+    """`(x, p)`: rows received from rank p for global expert x, one of the rank's own, by their
+    position in p's send order."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class RowQuery:
     operands: tuple[AffineExpr, ...]
     chunk: Chunk
     groups: int = 1
-    """Source groups that operand g of `GROUPED` counts."""
+    """Number of source groups, for operand g of `GROUPED`."""
 
 
 @dataclass(frozen=True)
@@ -104,53 +104,53 @@ class RowSelector(KeywordSelector):
     """A selector of token rows, in dimension 0 of a buffer."""
 
     kind: ClassVar[RowKind]
-    """Rows that a buffer must have to be accessed by the selector."""
+    """Kind of rows that the accessed buffer must have."""
     needs_route: ClassVar[bool] = True
-    """Whether the rows are found by the route that the family uses."""
+    """Whether the rows are looked up in the route that the family uses."""
     put_rule: ClassVar[str] = ""
-    """What a put of these rows has to fulfil: `sender` is the rank that runs it."""
+    """Message of the rule that `sender` must be the rank that runs a put of these rows."""
 
     @abstractmethod
     def query(self, peer: AffineExpr | None) -> RowQuery:
-        """Returns which rows those are, in the rank's own memory or in that of rank `peer`.
+        """Returns the query for the rows, in the rank's own memory or in that of rank `peer`.
 
-        For a put whose `sender` is right, the query without a peer, asked of the route of the
-        receiving rank, has as many rows: so the receiver knows which puts to it are empty.
+        For a put that its `sender` runs, the query without a peer, evaluated on the route of the
+        receiving rank, gives the same number of rows, so the receiver knows which puts are empty.
         """
 
     @abstractmethod
     def total_rows(self, counts: RowCounts, extents: Sequence[int]) -> int:
-        """Returns the rows of all tasks of a grid together, on a rank that has `counts`."""
+        """Returns the rows of all tasks of a grid in total, on a rank with row counts `counts`."""
 
     @abstractmethod
     def balanced_rows(self, route: RouteType, at: IndexValues) -> Float64Array:
-        """Returns the rows of each task, `[tasks]`, where all experts get as many rows.
+        """Returns the rows of each task, `[tasks]`, under balanced routing.
 
-        Each rank brings as many tokens as it may.
+        Each rank has the largest number of tokens.
         """
 
     def problem(self, ranks: int) -> str | None:
-        """Returns what is wrong with the selector in a program on so many ranks."""
+        """Returns an error message if the selector is invalid on `ranks` ranks, else None."""
         return None
 
     def sender(self, ranks: int, local_experts: int) -> AffineExpr | None:
-        """Returns the rank that has these rows for a peer; None where they are of several."""
+        """Returns the rank that sends these rows; None where they come from several ranks."""
         return None
 
     @property
     def local_expert(self) -> AffineExpr | None:
-        """The expert of the rank whose rows those are; None for rows of several, or not grouped."""
+        """The local expert of the rows; None for rows of several experts, or not grouped."""
         return None
 
     @property
     def source_group(self) -> AffineExpr | None:
-        """The group of source ranks that the rows came from; None for rows from all ranks."""
+        """The source group of the rows; None for rows from all ranks."""
         return None
 
 
 @dataclass(frozen=True)
 class TokenRows(RowSelector):
-    """`tokens(b of B)` - the b-th of B parts of the tokens that the rank brings."""
+    """`tokens(b of B)` - the b-th of B parts of the rank's tokens."""
 
     keyword = "tokens"
     kind = RowKind.TOKENS
@@ -248,7 +248,7 @@ class GroupedRows(RowSelector):
 
 @dataclass(frozen=True)
 class SentRows(RowSelector):
-    """`sent(x, chunk c of C by A)` - rows of the send order that go to global expert x."""
+    """`sent(x, chunk c of C by A)` - rows sent to global expert x, in send order."""
 
     keyword = "sent"
     kind = RowKind.SENT
@@ -297,8 +297,7 @@ def group_bounds(group: int, groups: int, ranks: int) -> Range:
 def chunk_bounds(rows: int, index: int, count: int, align: int) -> Range:
     """Returns the rows of chunk `index` of `count` of a segment of `rows` rows.
 
-    All chunks but the last have as many rows, a multiple of `align`; the last may have fewer, or
-    none.
+    Chunks have ceil(ceil(rows / count) / align) * align rows, the last ones possibly fewer or none.
     """
     size = round_up(ceil_div(rows, count), align)
     return min(index * size, rows), min((index + 1) * size, rows)
@@ -315,7 +314,7 @@ def _rows_of_expert(route: RouteType) -> float:
 
 
 def _chunk_rows(chunk: Chunk, segments: Sequence[float]) -> Float64Array:
-    """Rows of each chunk of segments of so many rows, `[segments, chunks]`."""
+    """Returns the rows of each chunk of each segment, `[segments, chunks]`."""
     bounds = [
         [chunk_bounds(round(n), i, chunk.count, chunk.align) for i in range(chunk.count)]
         for n in segments

@@ -1,7 +1,7 @@
-"""Selectors: what an access takes of one dimension of its buffer.
+"""Selectors: the part of one dimension of a buffer that an access covers.
 
-This module has the base class and the selectors of static dimensions; `rows` has those of token
-rows, whose number is known at run time only.
+This module has the base classes and the selectors of static dimensions; module `rows` has those of
+token rows, whose number is known at run time only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hpmoe_ir.dialects.index import MOST_CONSTANT, format_index, parse_index
 from hpmoe_ir.integers import ceil_div
 
 Range: TypeAlias = tuple[int, int]
-"""First element, one past the last."""
+"""Half-open range of elements: first, one past the last."""
 
 IndexValue: TypeAlias = Callable[[AffineExpr], int]
 """Value of an index expression at one grid point of one rank."""
@@ -35,14 +35,14 @@ class Chunk:
     align: int = 1
 
     def text(self, names: Sequence[str]) -> str:
-        """Returns `, chunk c of 4 by 128`, nothing for the only chunk; `parse` reads it back."""
+        """Returns `, chunk c of 4 by 128`, or "" for a whole segment; `parse` reads it back."""
         if self == Chunk():
             return ""
         return f", chunk {format_index(self.index, names)} of {self.count} by {self.align}"
 
     @classmethod
     def parse(cls, parser: AttrParser, names: Sequence[str]) -> Chunk:
-        """Reads the chunk at the end of a row selector, where there is one."""
+        """Parses the optional chunk at the end of a row selector."""
         if not parser.parse_optional_punctuation(","):
             return cls()
         parser.parse_keyword("chunk")
@@ -54,25 +54,26 @@ class Chunk:
 
 
 WHOLE_SEGMENT = Chunk()
-"""The only chunk of a segment that is not cut."""
+"""The chunk that is a whole segment."""
 
 
 @dataclass(frozen=True)
 class AxisRange:
-    """What an access covers on one static axis of a buffer.
+    """The range that an access covers on one axis of a buffer.
 
-    Accesses of one buffer meet only where they overlap on every axis that both have, cut alike.
+    Two accesses of one buffer overlap only if their ranges overlap on every axis that both have
+    with the same `cut`.
     """
 
     name: str
-    """`expert`, `source` or `chunk` of token rows; `dim1` for dimension 1."""
+    """Name of the axis: `expert`, `source` or `chunk` of token rows; `dim1` for dimension 1."""
     index: AffineExpr
-    """Which of the ranges; 0 to `count` - 1."""
+    """Number of the range, 0 to `count` - 1."""
     count: int
     bounds: Callable[[int], Range]
-    """Range of the axis for a value of `index`. Ranges ascend with it."""
+    """Maps a value of `index` to its range of the axis, monotonically."""
     cut: tuple[int, ...] = ()
-    """How the axis is cut; ranges of different cuts are not compared."""
+    """Parameters by which the axis is cut; ranges of different cuts are not compared."""
 
     @property
     def extent(self) -> int:
@@ -81,16 +82,16 @@ class AxisRange:
 
 
 def one_element(value: int) -> Range:
-    """Bounds of an axis whose index counts its elements."""
+    """Returns the range of one element, for an axis whose index counts elements."""
     return value, value + 1
 
 
 @dataclass(frozen=True)
 class Selector(ABC):
-    """What an access takes of one dimension, as a function of the grid point and the rank.
+    """The part of one dimension that an access covers, by grid point and rank.
 
     A subclass is a frozen dataclass. Its index expressions are its fields of type `AffineExpr` and
-    `Chunk`.
+    those of its `Chunk`.
     """
 
     @abstractmethod
@@ -99,14 +100,15 @@ class Selector(ABC):
 
     @abstractmethod
     def axes(self, dim: int, extent: int, ranks: int, experts: int) -> tuple[AxisRange, ...]:
-        """Returns what is covered of each axis of dimension `dim`; a whole axis is left out.
+        """Returns the ranges covered on the axes of dimension `dim`, except axes covered whole.
 
-        `extent` is that of the dimension; `experts` are those of all `ranks`, 0 without a route.
+        `extent` is that of the dimension; `experts` is the number of experts of all `ranks`, 0
+        without a route.
         """
 
     @property
     def exprs(self) -> tuple[AffineExpr, ...]:
-        """The index expressions."""
+        """The selector's index expressions."""
         values = (getattr(self, f.name) for f in fields(self))
         return tuple(
             v.index if isinstance(v, Chunk) else v
@@ -130,14 +132,14 @@ class Selector(ABC):
 
 @dataclass(frozen=True)
 class KeywordSelector(Selector):
-    """A selector that is written `keyword(...)`."""
+    """A selector whose text is `keyword(...)`."""
 
     keyword: ClassVar[str]
 
     @classmethod
     @abstractmethod
     def parse(cls, parser: AttrParser, names: Sequence[str]) -> Self:
-        """Reads what is between the parentheses."""
+        """Parses the text between the parentheses."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ class WholeSelector(StaticSelector):
 
 @dataclass(frozen=True)
 class IndexSelector(StaticSelector):
-    """`e` - one index of a static dimension; the tile does not have the dimension."""
+    """`e` - one index of a static dimension; the dimension is dropped from the tile."""
 
     index: AffineExpr
 
@@ -209,7 +211,7 @@ class BlockSelector(StaticSelector, KeywordSelector):
 
 
 def parse_count(parser: AttrParser) -> int:
-    """Reads a positive number of 31 bits."""
+    """Parses a positive integer below 2^31."""
     start = parser.pos
     value = parser.parse_integer(allow_boolean=False)
     if value <= 0:

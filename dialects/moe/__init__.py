@@ -1,10 +1,10 @@
-"""The graph level: what one Mixture-of-Experts layer computes, over tensors.
+"""The graph level: the computation of one Mixture-of-Experts layer, over tensors.
 
-The program is one rank's view of an SPMD program over R ranks. Ranks bring their own tokens, at
-most T each and possibly none; each of the E experts lives on one rank, L = E / R on each, expert x
-on rank x / L. A token goes to K different experts.
+The program is one rank's view of an SPMD program over R ranks. Each rank has its own tokens, at
+most T and possibly none; each of the E experts lives on one rank, L = E / R on each, expert x on
+rank floor(x / L). A token is sent to K distinct experts.
 
-Where the rows of a tensor live, and how many there can be, is the encoding of its type:
+The encoding of a tensor type states the kind and order of its rows and their largest number:
 
 ```
 tensor<?x64xbf16, #moe.tokens<64 rows>>           this rank's tokens, in their order
@@ -15,7 +15,7 @@ tensor<2x64x64xbf16, #moe.experts<4 over 2 ranks>>   weights of this rank's 2 of
 
 Send order: the (token, expert) pairs of a rank sorted by (expert, token). Receive order: sorted by
 (local expert, source rank, token). The number of rows is `?` since it follows from the routing at
-run time; the capacity in the type is what memory is planned for.
+run time; memory is planned for the capacity in the type.
 
 A whole layer, forward (types left out):
 
@@ -28,7 +28,7 @@ A whole layer, forward (types left out):
 %out = moe.combine %y, %gate by %route
 ```
 
-and its gradients, as `derive-backward` makes them:
+and its gradients, as `derive-backward` computes them:
 
 ```
 %route = moe.route %ids
@@ -43,9 +43,9 @@ and its gradients, as `derive-backward` makes them:
 %dx = moe.sum_copies %dcopies by %route
 ```
 
-What an argument or a result is, is said by the attribute `moe.role`, or by its use: its name says
-nothing. A backward function names the function whose gradients it computes by `moe.forward`, and
-its arguments say by number which arguments and results of it they are.
+The role of an argument or result is stated by the attribute `moe.role` or inferred from its uses,
+never from its name. A backward function names its forward function by `moe.forward`; the roles of
+its arguments refer to arguments and results of the forward function by number.
 
 ```
 func.func @layer(%x: tensor<...> {moe.role = #moe.role<tokens>}, ...)
@@ -59,8 +59,8 @@ func.func @layer_backward(%dout: tensor<...> {moe.role = #moe.role<gradient of r
 }
 ```
 
-The operations are in modules by what they do: `routing`, `matmul`, `rowwise`, and
-`gradient` for those that only gradients need.
+The operations are in the modules `routing`, `matmul`, `rowwise`, and `gradient` for those that only
+backward functions use.
 """
 
 from __future__ import annotations

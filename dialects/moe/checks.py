@@ -1,4 +1,4 @@
-"""What the operations of the `moe` dialect check of their types, and what they say of it."""
+"""Type checks that operations of the `moe` dialect share."""
 
 from __future__ import annotations
 
@@ -20,42 +20,42 @@ FLOATS = (BFloat16Type, Float16Type, Float32Type, Float64Type)
 
 
 def tensor_type(value: SSAValue | Operation) -> AnyTensor:
-    """Type of a tensor value."""
+    """Returns the type of a tensor value."""
     type = SSAValue.get(value).type
     assert isa(type, AnyTensor), f"expected a tensor, found {type}"
     return type
 
 
 def route_type(value: SSAValue | Operation) -> RouteType:
-    """Type of a route value."""
+    """Returns the type of a route value."""
     type = SSAValue.get(value).type
     assert isinstance(type, RouteType), f"expected a route, found {type}"
     return type
 
 
 def sum_type(element_type: Attribute) -> Attribute:
-    """The type in which elements are summed: f32, or f64 for f64."""
+    """Returns the type in which elements are summed: f32, or f64 for f64."""
     return element_type if isinstance(element_type, Float64Type) else f32
 
 
 def gate_type(route: RouteType, element_type: Attribute) -> AnyTensor:
-    """Weights of the experts of each token, for rows of `element_type`."""
+    """Returns the type of router weights, `[tokens, K]`, for rows of `element_type`."""
     return route.token_rows.tensor(route.top.data, sum_type(element_type))
 
 
 def rows_like(rows: RowsAttr, like: AnyTensor) -> AnyTensor:
-    """Rows placed as `rows`, of the width and element type of `like`."""
+    """Returns the type of rows placed as `rows`, with the width and element type of `like`."""
     return rows.tensor(like.get_shape()[-1], like.element_type)
 
 
 def check_type(name: str, found: Attribute, expected: Attribute) -> None:
-    """Refuses a type of the operand or result `name` other than `expected`."""
+    """Checks that the type of the operand or result `name` is `expected`."""
     if found != expected:
         raise VerifyException(f"{name}: expected {expected}, found {found}")
 
 
 def check_rows(name: str, type: AnyTensor, rows: RowsAttr) -> int:
-    """Width of a tensor of rows, refused unless its placement is `rows`."""
+    """Returns the width of a tensor of rows; raises VerifyException unless placed as `rows`."""
     shape = type.get_shape()
     if (
         type.encoding != rows
@@ -68,7 +68,7 @@ def check_rows(name: str, type: AnyTensor, rows: RowsAttr) -> int:
 
 
 def check_float(name: str, type: AnyTensor) -> None:
-    """Refuses elements that the operations do not compute with."""
+    """Checks that elements have a float type that the operations support."""
     if not isinstance(type.element_type, FLOATS):
         raise VerifyException(
             f"{name}: expected elements of bf16, f16, f32 or f64, found {type.element_type}"
@@ -76,12 +76,12 @@ def check_float(name: str, type: AnyTensor) -> None:
 
 
 def check_gate(name: str, found: Attribute, route: RouteType, rows: AnyTensor) -> None:
-    """Weights of a token's rows, or their gradients, have the type in which rows are summed."""
+    """Checks the type of router weights or their gradients, whose elements have the sum type."""
     check_type(name, found, gate_type(route, rows.element_type))
 
 
 def check_halves(name: str, type: AnyTensor) -> tuple[GroupedAttr, int]:
-    """Placement and half width of received rows that consist of a gate half and an up half."""
+    """Returns the placement and half the width of received rows of a gate half and an up half."""
     if not isinstance(type.encoding, GroupedAttr):
         raise VerifyException(
             f"{name}: expected tensor<?xNxTYPE, #moe.grouped<C rows>>, found {type}"

@@ -1,4 +1,4 @@
-"""What only gradients need: rows between ranks and tokens, the other way round."""
+"""Operations of backward functions: gradients of dispatch and combine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hpmoe_ir.dialects.placement import RouteType
 
 @irdl_op_definition
 class DispatchWeightedOp(IRDLOperation):
-    """Sends each token's row to the ranks of its experts, times the weight of the expert.
+    """Sends each token's row to the ranks of its experts, scaled by the router weight.
 
     The gradient of `moe.combine` with respect to the experts' rows: the row of token t for its
     k-th expert is `gate[t, k] * x[t]`, computed in f32, or f64 for f64.
@@ -38,9 +38,9 @@ class DispatchWeightedOp(IRDLOperation):
     name = "moe.dispatch_weighted"
 
     x = operand_def(TensorType)
-    """One row a token."""
+    """One row per token."""
     gate = operand_def(TensorType)
-    """Weight of each of a token's K experts, `[tokens, K]`, in the order of its ids."""
+    """Router weights, `[tokens, K]`, in the order of the ids."""
     route = operand_def(RouteType)
     received = result_def(TensorType)
     """One row for each (token, expert) of any rank whose expert lives here, in receive order."""
@@ -73,10 +73,9 @@ class DispatchWeightedOp(IRDLOperation):
 
 @irdl_op_definition
 class SumCopiesOp(IRDLOperation):
-    """Sums the rows that came back for each token: with `moe.collect`, the gradient of
-    `moe.dispatch`.
+    """Sums the collected rows of each token: with `moe.collect`, the gradient of `moe.dispatch`.
 
-    `out[t] = sum over k = 0..K of (row of token t from its k-th expert)`, summed in this order in
+    `out[t] = sum over 0 <= k < K of (row of token t from its k-th expert)`, summed in this order in
     f32, or f64 for f64.
 
     ```
@@ -92,7 +91,7 @@ class SumCopiesOp(IRDLOperation):
     """One row for each (token, expert), in send order."""
     route = operand_def(RouteType)
     out = result_def(TensorType)
-    """One row a token."""
+    """One row per token."""
 
     traits = traits_def(Pure())
 
@@ -113,7 +112,7 @@ class SumCopiesOp(IRDLOperation):
 
 @irdl_op_definition
 class GateGradientOp(IRDLOperation):
-    """Gradient of `moe.weighted_sum` with respect to the gate weights.
+    """Gradient of `moe.weighted_sum` with respect to the router weights.
 
     `dgate[t, k]` is the dot product of the row of token t from its k-th expert with `dout[t]`, in
     f32, or f64 for f64.
@@ -131,10 +130,10 @@ class GateGradientOp(IRDLOperation):
     back = operand_def(TensorType)
     """One row for each (token, expert), in send order."""
     dout = operand_def(TensorType)
-    """Gradient of the weighted sum, one row a token."""
+    """Gradient of the weighted sum, one row per token."""
     route = operand_def(RouteType)
     dgate = result_def(TensorType)
-    """`[tokens, K]`, in the order of a token's ids."""
+    """Gradient of the router weights, `[tokens, K]`, in the order of the ids."""
 
     traits = traits_def(Pure())
 

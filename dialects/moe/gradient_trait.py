@@ -1,7 +1,7 @@
-"""The interface by which an operation brings the rule for its gradient.
+"""The trait by which an operation defines its gradient.
 
-`derive-backward` goes through a function from its end and asks each operation what the gradients of
-its results mean for its operands. A new operation brings its own answer:
+`derive-backward` visits the operations of a function in reverse order and asks each one for the
+gradients of its operands, given those of its results. A new operation defines its own rule:
 
 ```python
 class ScaleGradient(GradientTrait):
@@ -31,55 +31,54 @@ Gradient: TypeAlias = tuple[SSAValue, SSAValue]
 
 
 class GradientError(PassFailedException):
-    """No gradient goes through an operation as it stands; the message says why."""
+    """An operation that cannot be differentiated; the message says why."""
 
 
 @dataclass
 class GradientBuilder:
-    """Where a rule puts its operations, and how gradients are to be represented."""
+    """Inserts the operations of gradient rules, and chooses the types of gradients."""
 
     block: Block
-    """The body of the backward function, as far as it has been made."""
+    """The body of the backward function under construction."""
     activation_weight_gradients: bool = False
     """Whether gradients of weights have the element type of the weights rather than f32."""
     location: LocationAttr = UNKNOWN_LOC
-    """The place of the operation whose gradient is being made."""
+    """The source location of the operation being differentiated."""
 
     def weight_gradient_type(self, element_type: Attribute) -> Attribute:
-        """Element type of the gradient of weights of `element_type`."""
+        """Returns the element type of the gradient of weights of `element_type`."""
         return element_type if self.activation_weight_gradients else sum_type(element_type)
 
     def insert(self, op: Operation, name: str) -> SSAValue:
-        """Adds an operation of one result, which gets `name`."""
+        """Appends an operation with one result, whose name hint becomes `name`."""
         op.location = self.location
         op.results[0].name_hint = name
         self.block.add_op(op)
         return op.results[0]
 
     def gradient_of(self, value: SSAValue, op: Operation) -> Gradient:
-        """Adds an operation whose only result is a gradient with respect to `value`."""
+        """Appends an operation whose only result is a gradient with respect to `value`."""
         return value, self.insert(op, gradient_name(value))
 
 
 def gradient_name(value: SSAValue) -> str:
-    """`dNAME` for the gradient with respect to a value called NAME."""
+    """Returns `dNAME`, the name of the gradient with respect to a value called NAME."""
     return f"d{value.name_hint or ''}"
 
 
 class GradientTrait(OpTrait, ABC):
-    """An operation that says itself how a gradient goes through it."""
+    """Trait of an operation that defines its own gradient."""
 
     @classmethod
     @abstractmethod
     def gradient(
         cls, op: Operation, gradients: Sequence[SSAValue | None], builder: GradientBuilder
     ) -> Sequence[Gradient]:
-        """What gradients of the results of `op` add to the gradients of its operands.
+        """Returns contributions to gradients of operands of `op`, given gradients of its results.
 
-        `gradients[i]` is the gradient with respect to result i, None where nothing depends on it.
-        The rule may use all values that `op` uses and makes; those it uses are saved by the forward
-        function or made again. A pair's value comes before `op`: an operand, or what an operand is
-        made of where an operation is undone together with the one before it. Gradients of
-        activations come first in the order of operations, since others wait for them. Gradients
-        that nobody needs are dropped.
+        `gradients[i]` is the gradient with respect to result i, None if nothing depends on it. The
+        rule may use all operands and results of `op`; those it uses are saved by the forward
+        function or recomputed. The value of a returned pair is an operand of `op`, or an operand of
+        its defining op if the rule differentiates both at once. Insert the gradients of activations
+        first, since other tasks wait for them. Unused gradients are dropped.
         """

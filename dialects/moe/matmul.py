@@ -1,4 +1,4 @@
-"""Products of the rows of each expert with a matrix of that expert."""
+"""The grouped matmul: one product for each expert over its own rows."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class GroupedMatmulOp(IRDLOperation):
     Without `transpose_lhs`, rows times weights: `[rows, K] x [L, K, N] -> [rows, N]`, or with
     `transpose_rhs`, `[rows, K] x [L, N, K] -> [rows, N]`. With `transpose_lhs`, the gradient of
     the weights, a sum over the rows of each expert: `[rows, K]^T x [rows, N] -> [L, K, N]`; an
-    expert without rows has the gradient 0. `into` adds such gradients to those of earlier batches,
-    in the type of sums. Products are summed in f32, or f64 for f64.
+    expert without rows has the gradient 0. `into` adds such gradients to an accumulator, f32 or
+    f64. Products are accumulated in f32, or f64 for f64.
 
     ```
     %h = moe.grouped_matmul %recv, %w13 by %route : tensor<?x64xbf16, #moe.grouped<256 rows>>,
@@ -58,13 +58,13 @@ class GroupedMatmulOp(IRDLOperation):
     """Weights, or rows in receive order with `transpose_lhs`."""
     route = operand_def(RouteType)
     accumulator = opt_operand_def(TensorType)
-    """With `transpose_lhs`: what the product is added to, of the type of the result."""
+    """With `transpose_lhs`: the accumulator to which the product is added, of the result's type."""
     transpose_lhs = opt_prop_def(UnitAttr)
-    """Sum over the rows of each expert."""
+    """Whether to compute the gradient of the weights, a sum over the rows of each expert."""
     transpose_rhs = opt_prop_def(UnitAttr)
-    """The weights are `[L, N, K]`."""
+    """Whether the weights are `[L, N, K]`."""
     product = result_def(TensorType)
-    """Rows in receive order, or weights with `transpose_lhs`, then possibly wider: f32."""
+    """Rows in receive order; with `transpose_lhs`, weights, whose elements may be f32."""
 
     traits = traits_def(Pure())
 
@@ -85,7 +85,7 @@ class GroupedMatmulOp(IRDLOperation):
         accumulator: SSAValue | Operation | None = None,
         element_type: Attribute | None = None,
     ):
-        """`element_type` of the result is that of `lhs` unless given."""
+        """Creates a grouped matmul; `element_type` of the result defaults to that of `lhs`."""
         element_type = element_type or tensor_type(lhs).element_type
         columns = tensor_type(rhs).get_shape()[-2 if transpose_rhs else -1]
         if transpose_lhs:
@@ -132,7 +132,7 @@ class GroupedMatmulOp(IRDLOperation):
             check_type("accumulator", self.accumulator.type, expected)
 
     def _check_weights(self, inner: int, rhs: AnyTensor, placement: ExpertsAttr) -> int:
-        """Columns of the weights `rhs`, refused where they don't fit rows of width `inner`."""
+        """Returns the columns of the weights `rhs`; raises if they don't fit width `inner`."""
         transposed = self.transpose_rhs is not None
         shape = rhs.get_shape()
         if (

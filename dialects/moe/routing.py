@@ -1,4 +1,4 @@
-"""Rows between ranks: routes, rows to the experts, and rows back, summed for each token."""
+"""Operations that move rows between ranks: route, dispatch, collect and combine."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from hpmoe_ir.dialects.placement import RouteType
 
 @irdl_op_definition
 class RouteOp(IRDLOperation):
-    """Makes a route of the ids of the experts that each token goes to, known to all ranks.
+    """Builds the route of a launch from the expert ids of each token, a collective of all ranks.
 
-    Row t of `ids` holds K different ids in 0..E. An id out of range or repeated for a token, and
+    Row t of `ids` holds K distinct ids in [0, E). An id out of range or repeated for a token, and
     more rows for a rank than its capacity, are errors at run time on every rank.
 
     ```
@@ -64,7 +64,7 @@ class DispatchOp(IRDLOperation):
     name = "moe.dispatch"
 
     x = operand_def(TensorType)
-    """One row a token."""
+    """One row per token."""
     route = operand_def(RouteType)
     received = result_def(TensorType)
     """One row for each (token, expert) of any rank whose expert lives here, in receive order."""
@@ -90,9 +90,9 @@ class DispatchOp(IRDLOperation):
 
 @irdl_op_definition
 class CombineOp(IRDLOperation):
-    """Brings the experts' rows back and sums them, weighted, for each token.
+    """Returns the experts' rows to the ranks of their tokens and computes their weighted sums.
 
-    `out[t] = sum over k = 0..K of gate[t, k] * (row of token t from expert ids[t, k])`, summed in
+    `out[t] = sum over 0 <= k < K of gate[t, k] * (row of token t from expert ids[t, k])`, summed in
     this order in f32, or f64 for f64.
 
     ```
@@ -108,10 +108,10 @@ class CombineOp(IRDLOperation):
     y = operand_def(TensorType)
     """Rows of the local experts, in receive order."""
     gate = operand_def(TensorType)
-    """Weight of each of a token's K experts, `[tokens, K]`, in the order of its ids."""
+    """Router weights, `[tokens, K]`, in the order of the ids."""
     route = operand_def(RouteType)
     out = result_def(TensorType)
-    """One row a token."""
+    """One row per token."""
 
     traits = traits_def(Pure())
 
@@ -143,10 +143,10 @@ class CombineOp(IRDLOperation):
 
 @irdl_op_definition
 class CollectOp(IRDLOperation):
-    """Brings the rows of the experts back to the ranks that they were sent from.
+    """Returns the rows of the experts to the ranks of their tokens.
 
-    The first half of `moe.combine`; `moe.weighted_sum` is the second. What comes back can be kept
-    for the gradient of the gate weights.
+    The first half of `moe.combine`; `moe.weighted_sum` is the second. The result can be saved for
+    the gradient of the router weights.
 
     ```
     %back = moe.collect %y by %route : tensor<?x64xbf16, #moe.grouped<256 rows>>,
@@ -182,8 +182,9 @@ class CollectOp(IRDLOperation):
 
 @irdl_op_definition
 class WeightedSumOp(IRDLOperation):
-    """Sums the rows that came back for each token, weighted: what is left of `moe.combine` once the
-    rows lie in the send order of the rank that they were sent from. Sums as `moe.combine` does.
+    """Sums the collected rows of each token, scaled by the router weights.
+
+    The second half of `moe.combine`, with the same order and precision of sums.
 
     ```
     %out = moe.weighted_sum %back, %gate by %route : tensor<?x64xbf16, #moe.sent<128 rows>>,
@@ -198,10 +199,10 @@ class WeightedSumOp(IRDLOperation):
     back = operand_def(TensorType)
     """One row for each (token, expert), in send order."""
     gate = operand_def(TensorType)
-    """Weight of each of a token's K experts, `[tokens, K]`, in the order of its ids."""
+    """Router weights, `[tokens, K]`, in the order of the ids."""
     route = operand_def(RouteType)
     out = result_def(TensorType)
-    """One row a token."""
+    """One row per token."""
 
     traits = traits_def(Pure())
 

@@ -1,4 +1,4 @@
-"""What is done element by element, without knowing of experts or tokens."""
+"""Elementwise operations, which are independent of experts and tokens."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class SwiGLUGradOp(IRDLOperation):
     name = "moe.swiglu_grad"
 
     h = operand_def(TensorType)
-    """What the activation was computed of: rows of width 2 I."""
+    """The operand of the activation: rows of width 2 I."""
     da = operand_def(TensorType)
     """Gradient of the activation: rows of width I."""
     dh = result_def(TensorType)
@@ -94,9 +94,7 @@ class SwiGLUGradOp(IRDLOperation):
 
 @irdl_op_definition
 class AddOp(IRDLOperation):
-    """Sum of two tensors, element by element: rows, or weights.
-
-    A value that is used twice has the sum of two gradients.
+    """Elementwise sum of two tensors of rows or weights, such as the gradients of two uses.
 
     ```
     %sum = moe.add %a, %b : tensor<?x64xbf16, #moe.grouped<256 rows>>

@@ -1,7 +1,7 @@
-"""The roles of a function's arguments and results: as its attributes say, or by their use.
+"""The roles of a function's arguments and results, from its attributes or inferred from their uses.
 
-A function without the attribute `moe.role` has the roles that its operations give its arguments:
-the operand of `moe.route` is the expert ids, whatever its name and place.
+Without the attribute `moe.role`, roles follow from the operations that use a value: the operand of
+`moe.route` is the expert ids, whatever its name and position.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from hpmoe_ir.dialects.placement import AnyTensor, TokensAttr
 from hpmoe_ir.dialects.role import FORWARD, ROLE, Role, RoleAttr, RoleKind
 
 _BOUNDARIES = (RouteOp, DispatchOp, DispatchWeightedOp, GroupedMatmulOp, CollectOp, CombineOp)
-"""Operations whose results are something else than their operands."""
+"""Operations at which the inference of roles stops."""
 
 
 def stated_roles(function: FuncOp) -> tuple[list[Role | None], list[Role | None]]:
-    """The roles of arguments and of results by the attribute `moe.role`, None where it is missing.
+    """Returns the `moe.role` of each argument and each result, None where it is missing.
 
-    Raises RefusedError where the attribute is no role, or two arguments or results have the same.
+    Raises RefusedError if the attribute is no role, or if two arguments or results have the same.
     """
     inputs, outputs = function.function_type.inputs, function.function_type.outputs
     arguments = _stated(function, "argument", function.arg_attrs, len(inputs))
@@ -59,9 +59,9 @@ def _stated(
 
 
 def function_roles(function: FuncOp) -> tuple[list[Role | None], list[Role | None]]:
-    """The roles of arguments and of results, those without an attribute by their use.
+    """Returns the role of each argument and each result, stated or inferred from its uses.
 
-    None where neither says it. Raises RefusedError as `stated_roles`.
+    None if neither is possible. Raises RefusedError as `stated_roles` does.
     """
     arguments, results = stated_roles(function)
     if function.is_declaration or forward_of(function) is not None:
@@ -82,9 +82,9 @@ def function_roles(function: FuncOp) -> tuple[list[Role | None], list[Role | Non
 
 
 def forward_of(function: FuncOp) -> str | None:
-    """Name of the function whose gradients `function` computes, by the attribute `moe.forward`.
+    """Returns the name of the forward function from the attribute `moe.forward`, None without it.
 
-    Raises RefusedError where the attribute is no symbol.
+    Raises RefusedError if the attribute is no symbol.
     """
     found = function.attributes.get(FORWARD)
     if found is None:
@@ -99,7 +99,7 @@ def forward_of(function: FuncOp) -> str | None:
 
 
 def role_attributes(roles: Iterable[Role | None]) -> ArrayAttr[DictionaryAttr]:
-    """Attributes of arguments or results that state their roles."""
+    """Returns the attributes of arguments or results that state the roles."""
 
     def entry(role: Role | None) -> dict[str, Attribute]:
         return {} if role is None else {ROLE: RoleAttr(role)}
@@ -108,7 +108,7 @@ def role_attributes(roles: Iterable[Role | None]) -> ArrayAttr[DictionaryAttr]:
 
 
 def _roles_by_use(value: SSAValue) -> set[Role]:
-    """What a value is by its uses, and by those of what is computed from it."""
+    """Infers the roles of a value from its uses and, transitively, those of derived values."""
     found: set[Role] = set()
     seen: set[SSAValue] = set()
     todo = [value]
@@ -136,7 +136,7 @@ def _roles_by_use(value: SSAValue) -> set[Role]:
 
 
 def _weights(op: GroupedMatmulOp) -> set[Role]:
-    """Which projection a product is: of rows as they came, or of rows that go back."""
+    """Infers the projection of a product: up for dispatched rows, down for rows to be collected."""
     first = _reaches([op.lhs], _operands, (DispatchOp,))
     last = _reaches([op.product], _users, (CollectOp, CombineOp))
     if first == last:
@@ -145,12 +145,12 @@ def _weights(op: GroupedMatmulOp) -> set[Role]:
 
 
 def _operands(value: SSAValue) -> list[tuple[Operation, Sequence[SSAValue]]]:
-    """The operation that made a value, and what it made it of."""
+    """Returns the operation that defines a value, with its operands."""
     return [(value.owner, value.owner.operands)] if isinstance(value, OpResult) else []
 
 
 def _users(value: SSAValue) -> list[tuple[Operation, Sequence[SSAValue]]]:
-    """The operations that use a value, and what they make of it."""
+    """Returns the operations that use a value, with their results."""
     return [(use.operation, use.operation.results) for use in value.uses]
 
 
@@ -159,7 +159,7 @@ def _reaches(
     step: Callable[[SSAValue], list[tuple[Operation, Sequence[SSAValue]]]],
     kinds: tuple[type[Operation], ...],
 ) -> bool:
-    """Whether steps from `values` come to an operation of `kinds` before any other boundary."""
+    """Returns whether `step` leads from `values` to an op of `kinds` before another boundary."""
     seen: set[SSAValue] = set()
     todo = list(values)
     while todo:
@@ -176,7 +176,7 @@ def _reaches(
 
 
 def _is_output(value: SSAValue) -> bool:
-    """Whether a value is rows of tokens that are made of experts' rows that came back."""
+    """Returns whether a value is token rows computed from combined or collected expert rows."""
     return (
         isa(value.type, AnyTensor)
         and isinstance(value.type.encoding, TokensAttr)
@@ -185,5 +185,5 @@ def _is_output(value: SSAValue) -> bool:
 
 
 def _only(roles: set[Role]) -> Role | None:
-    """The role of a set that has one."""
+    """Returns the only role of a set, None if there are none or several."""
     return next(iter(roles)) if len(roles) == 1 else None

@@ -1,12 +1,12 @@
-"""The `queue` dialect: which core runs which task when, and which events order them.
+"""The `queue` dialect: the static task order of each core, and the events that synchronize tasks.
 
 A `queue.program` has the buffers and families of the tile program that it came from, and adds the
-order of each core's tasks, families of events, who waits for them and who signals them. Nothing is
-left to decide at run time: a core takes its tasks in order, waits for the events of a task, runs
-its kernel, and signals.
+order of each core's tasks, families of events, and their waits and signals. Nothing is scheduled
+at run time: a core takes its tasks in order, waits for the events of a task, runs its kernel, and
+signals.
 
-An event is reached when as many signals have come as its threshold says, in this launch; its
-counter is in the memory of the rank that waits, alone in its cache line.
+An event is reached when the number of its signals in this launch equals its threshold; its counter
+is in the memory of the waiting rank, alone in its cache line.
 
 ```
 queue.program @layer ranks 2 machine "ascend-a3" {

@@ -30,8 +30,8 @@ class EventOp(IRDLOperation):
     """A family of events: counters with thresholds.
 
     `allocate-events` adds the first cache line of the counters, one line for each event. An event
-    with `copies 2` has two counters, used in turn by launches, as a window with two copies has two
-    contents: signals of a launch may then come before all of the launch before have come.
+    with `copies 2` has two counters, between which launches alternate as between the two copies of
+    a window: signals of a launch may then arrive before all those of the previous launch.
 
     ```
     queue.event @recv_ready (2, 2) count 8 line 16
@@ -43,13 +43,13 @@ class EventOp(IRDLOperation):
 
     sym_name = prop_def(SymbolNameConstraint())
     events = prop_def(DenseArrayBase.constr(i64))
-    """Extents of the family; empty for a single event."""
+    """Extents of the grid of events; empty for a single event."""
     counts = prop_def(DenseArrayBase.constr(i32))
     """Threshold of each event, row-major; one number where all are equal."""
     line = opt_prop_def(IntegerAttr[I64])
-    """Cache line of the first counter, in the counters' part of the window memory."""
+    """Cache line of the first counter, from the start of the counters in the window memory."""
     copies = opt_prop_def(IntegerAttr[I64])
-    """2: two counters for each event, used in turn by launches; absent: one."""
+    """2: two counters per event, between which launches alternate; absent: one."""
 
     traits = traits_def(SymbolOpInterface())
 
@@ -73,7 +73,7 @@ class EventOp(IRDLOperation):
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """Extents of the family."""
+        """Extents of the grid of events."""
         return self.events.get_values()
 
     @property
@@ -89,18 +89,18 @@ class EventOp(IRDLOperation):
 
     @property
     def copy_count(self) -> int:
-        """Counters of each event, used in turn by launches."""
+        """Number of counters of each event."""
         return 1 if self.copies is None else self.copies.value.data
 
     @property
     def line_count(self) -> int:
-        """Cache lines of all counters of the family."""
+        """Number of cache lines of all counters of the family."""
         return self.event_count * self.copy_count
 
     def first_line(self, launch: int = 1) -> int:
-        """Cache line of the first counter that a launch uses; `allocate-events` has placed it.
+        """Returns the cache line of the first counter that a launch uses.
 
-        Those that launch n uses are copy n mod copies, one copy after the other.
+        Launch n uses copy n mod `copy_count`. Needs `allocate-events` to have set `line`.
         """
         assert self.line is not None
         return self.line.value.data + launch % self.copy_count * self.event_count

@@ -1,4 +1,4 @@
-"""Uses of events in the `queue` dialect: which tasks wait for an event, which count towards it."""
+"""Uses of events in the `queue` dialect: waits of tasks for events, and signals to them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hpmoe_ir.dialects.tile.verify import verify_event_index, verify_peer
 
 
 class _EventUseOp(IRDLOperation):
-    """What waits and signals have in common."""
+    """Base class of waits and signals."""
 
     family = prop_def(FlatSymbolRefAttrConstr)
     dims = prop_def(ArrayAttr[StringAttr])
@@ -112,7 +112,7 @@ def _use_properties(
 
 @irdl_op_definition
 class WaitOp(_EventUseOp):
-    """Each task of a family waits for an event of its own rank before it starts.
+    """Each task of a family waits for an event on its rank before it starts.
 
     ```
     queue.wait @gmm1 (e, g, n) for @recv_ready (e, g)
@@ -139,11 +139,11 @@ class WaitOp(_EventUseOp):
 
 @irdl_op_definition
 class SignalOp(_EventUseOp):
-    """Each task of a family counts once towards an event when it has ended.
+    """Each task of a family adds one to the counter of an event when it has ended.
 
-    `on` is the rank whose event is meant, where it is not the task's own. `credited by` a family
-    says that a put without rows sends no signal: the task of that family on the event's rank counts
-    all such puts, from its own route, when it has ended (`dialects/tile/credit.py`).
+    `on` is the rank whose event is signalled, if not the task's own. `credited by` a family means
+    that an empty put sends no signal: the task of that family on the event's rank adds the missing
+    signals, which it knows from its own route, when it has ended (`dialects/tile/credit.py`).
 
     ```
     queue.signal @dispatch (p, e) to @recv_ready (e, rank floordiv 2) on (rank + p) mod 4
@@ -155,7 +155,7 @@ class SignalOp(_EventUseOp):
 
     peer = opt_prop_def(IndexAttr)
     credit = opt_prop_def(FlatSymbolRefAttrConstr)
-    """Family whose task counts the puts without rows; absent: they signal like all others."""
+    """Family whose task credits empty puts; absent: empty puts signal like all others."""
 
     def __init__(
         self,
@@ -176,12 +176,12 @@ class SignalOp(_EventUseOp):
 
     @property
     def peer_expr(self) -> AffineExpr | None:
-        """The rank whose event is meant; None is the task's own."""
+        """The rank whose event is signalled; None is the task's own."""
         return None if self.peer is None else self.peer.data
 
     @property
     def credit_name(self) -> str | None:
-        """Name of the family that counts the puts without rows."""
+        """Name of the family that credits empty puts, None without one."""
         return None if self.credit is None else self.credit.root_reference.data
 
     @classmethod
@@ -215,10 +215,10 @@ class SignalOp(_EventUseOp):
 
 
 def waits_of(program: Operation) -> list[WaitOp]:
-    """The waits of a program, in order."""
+    """Returns the waits of a program, in order."""
     return [op for op in program.regions[0].block.ops if isinstance(op, WaitOp)]
 
 
 def signals_of(program: Operation) -> list[SignalOp]:
-    """The signals of a program, in order."""
+    """Returns the signals of a program, in order."""
     return [op for op in program.regions[0].block.ops if isinstance(op, SignalOp)]

@@ -25,7 +25,7 @@ from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import MAX_AIV_PER_AIC, MAX_CORES
 
 POINT_BITS = 24
-"""A slot of a queue is the family's number above this many bits of the point's number."""
+"""Bits of the grid point's number in a slot; the family's number is in the bits above."""
 
 POINT_MASK = (1 << POINT_BITS) - 1
 
@@ -34,8 +34,8 @@ POINT_MASK = (1 << POINT_BITS) - 1
 class OrderOp(IRDLOperation):
     """The order in which each core of a kind runs its tasks.
 
-    One list a core: points of families, by their number in the family's grid, row-major. Cores
-    without tasks that follow each other are counted.
+    One list per core: tasks as families with row-major numbers of grid points. A run of cores
+    without tasks is written once with its length.
 
     ```
     queue.order aic {
@@ -51,7 +51,7 @@ class OrderOp(IRDLOperation):
     core = prop_def(StringAttr)
     """Kind of core: aic or aiv."""
     families = prop_def(ArrayAttr[FlatSymbolRefAttr])
-    """The families that occur; a slot names one by its place here."""
+    """The families that occur; a slot has the index of its family in this list."""
     first = prop_def(DenseArrayBase.constr(i32))
     """Index of each core's first slot; one more at the end."""
     slots = prop_def(DenseArrayBase.constr(i32))
@@ -71,7 +71,7 @@ class OrderOp(IRDLOperation):
 
     @property
     def core_kind(self) -> CoreKind:
-        """Kind of core that the queues are for."""
+        """Kind of core that runs the tasks."""
         return CoreKind(self.core.data)
 
     @property

@@ -1,4 +1,4 @@
-"""Programs of the `queue` dialect, and what is in them by name."""
+"""Programs of the `queue` dialect, and lookup of their ops by name."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import MachineError, load_machine
 
 WAIT_OPTIONS = ("budget", "poll_aic", "poll_aiv")
-"""Properties of a program that say how its tasks wait."""
+"""Properties of a program that parameterize waits, in ticks of the system counter."""
 
 
 @irdl_op_definition
@@ -62,8 +62,8 @@ class ProgramOp(IRDLOperation):
 
     Arguments, results and the forward program are those of the `tile.program`.
 
-    Waits that give up and polls that pause are given in ticks of the chip's system counter, after
-    the offset of the counters and before the arguments:
+    The budget of waits and the pauses between polls, in ticks of the chip's system counter, stand
+    after the offset of the counters and before the arguments:
 
     ```
     queue.program @layer ranks 2 machine "ascend-a3" counters at 4096 budget 50000000 poll_aic 2500
@@ -76,7 +76,7 @@ class ProgramOp(IRDLOperation):
     name = "queue.program"
 
     MOST_TICKS: ClassVar = 2**31 - 1
-    """Most ticks of a wait or a pause: 43 s at 50 MHz."""
+    """Largest number of ticks of a wait or a pause: 43 s at 50 MHz; fits a signed 32-bit word."""
 
     sym_name = prop_def(SymbolNameConstraint())
     ranks = prop_def(IntegerAttr[I64])
@@ -91,18 +91,18 @@ class ProgramOp(IRDLOperation):
     counters = opt_prop_def(IntegerAttr[I64])
     """Byte offset of the events' counters in the window memory, set by `allocate-events`."""
     budget = opt_prop_def(IntegerAttr[I64])
-    """Ticks after which a wait gives up, says what it waited for, and stops the kernel. Without it,
-    waits have no end."""
+    """Ticks after which a wait gives up, reports its event, and stops the kernel. Absent: waits
+    never time out."""
     poll_aic = opt_prop_def(IntegerAttr[I64])
-    """Ticks between two looks of an AIC at a counter. Without it, it looks at once again."""
+    """Pause between two polls of a counter by an AIC, in ticks. Absent: no pause."""
     poll_aiv = opt_prop_def(IntegerAttr[I64])
-    """The same of an AIV."""
+    """Pause between two polls of a counter by an AIV, in ticks. Absent: no pause."""
     body = region_def("single_block")
 
     traits = traits_def(NoTerminator(), SymbolOpInterface(), SymbolTable())
 
     def ticks(self, name: str) -> int:
-        """`budget`, `poll_aic` or `poll_aiv`; 0 where there is none."""
+        """Returns the property `budget`, `poll_aic` or `poll_aiv` in ticks; 0 if absent."""
         value = self.properties.get(name)
         assert value is None or isinstance(value, IntegerAttr)
         return 0 if value is None else value.value.data
@@ -170,10 +170,10 @@ class ProgramOp(IRDLOperation):
 
 
 def events_of(program: Operation) -> dict[str, EventOp]:
-    """The families of events of a program by name, in order."""
+    """Returns the families of events of a program by name, in order."""
     return {op.sym_name.data: op for op in program.regions[0].block.ops if isinstance(op, EventOp)}
 
 
 def orders_of(program: Operation) -> dict[CoreKind, OrderOp]:
-    """The orders of a program by kind of core."""
+    """Returns the orders of a program by kind of core."""
     return {op.core_kind: op for op in program.regions[0].block.ops if isinstance(op, OrderOp)}

@@ -1,4 +1,4 @@
-"""Single tasks of the `queue` dialect: what `expand-tasks` makes of families, for people to read.
+"""Single tasks of the `queue` dialect: the expansion of families by `expand-tasks`, for reading.
 
 ```
 queue.core aic 3 {
@@ -56,15 +56,15 @@ class EventUse:
     event: str
     index: tuple[AffineExpr, ...]
     count: int | None = None
-    """The threshold, for a wait."""
+    """Threshold of the event, for a wait."""
     peer: AffineExpr | None = None
-    """The rank whose event is signalled, where it is not the task's own."""
+    """The rank whose event is signalled; None is the task's own."""
     credit: str | None = None
-    """The family that counts the put instead where it has no rows, for a signal."""
+    """The family that credits the put if it is empty, for a signal."""
 
 
 def format_event_use(use: EventUse) -> str:
-    """Text of an event use; `parse_event_use` reads it back."""
+    """Returns the text of an event use; `parse_event_use` reads it back."""
     index = ", ".join(format_index(e, ()) for e in use.index)
     count = "" if use.count is None else f" count {use.count}"
     peer = "" if use.peer is None else f" on {format_index(use.peer, ())}"
@@ -73,7 +73,7 @@ def format_event_use(use: EventUse) -> str:
 
 
 def parse_event_use(parser: AttrParser) -> EventUse:
-    """Reads an event use."""
+    """Parses an event use."""
     event = parser.parse_symbol_name().data
     index = parser.parse_comma_separated_list(
         parser.Delimiter.SQUARE, lambda: parse_index(parser, ())
@@ -161,7 +161,7 @@ class CoreOp(IRDLOperation):
 
 @irdl_op_definition
 class TaskOp(IRDLOperation):
-    """One task: a point of a family, with what it waits for, reads, writes and signals.
+    """One task: a grid point of a family, with its waits, reads, writes and signals.
 
     ```
     queue.task @dispatch (1, 0)

@@ -17,7 +17,7 @@ def verify_queues_cover(
 ) -> None:
     """Checks that each task of each family is in exactly one queue, of a core of its kind.
 
-    A program without any order is accepted: it is being built, or its tasks are expanded.
+    A program without any `queue.order` is accepted: it is incomplete, or its tasks are expanded.
     Raises VerifyException naming the task, or the core kind whose orders are wrong.
     """
     if not orders:

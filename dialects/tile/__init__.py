@@ -1,9 +1,9 @@
 """The `tile` dialect: a layer as families of tile tasks over buffers.
 
-A `tile.program` is one rank's view of an SPMD program. Its buffers live in global memory; its
-families of tasks say, for each point of a grid, which kernel runs on which kind of core and which
-parts of buffers it reads and writes. Nothing says when a task runs: orders follow from accesses
-(`insert-dependencies`), and a program without dependences may be run family by family.
+A `tile.program` is one rank's view of an SPMD program. Its buffers live in global memory; a family
+of tasks states, for each point of a grid, the kernel, the kind of core that runs it, and the parts
+of buffers that it reads and writes. The order of tasks is not stated: dependences follow from
+accesses (`insert-dependencies`), and a program without dependences can run family by family.
 
 ```
 tile.program @layer ranks 2 {
@@ -103,8 +103,8 @@ class ProgramOp(IRDLOperation):
     ```
 
     The lists are the buffers of the caller in the order of the arguments and results of the
-    function that the program comes from; `inout` buffers are in both. A program without lists has
-    its caller's buffers in their own order. A backward program names the forward one:
+    function that the program comes from; `inout` buffers are in both. Without lists, the order is
+    that of the program's buffers. A backward program names the forward one:
 
     ```
     tile.program @layer_backward forward @layer ranks 2 (@dout: gradient of result 0)
@@ -178,13 +178,13 @@ def _single_block(region: IRRegion) -> Block:
 
 
 def buffers_of(program: Operation) -> dict[str, BufferOp]:
-    """The buffers of a program by name, in order."""
+    """Returns the buffers of a program by name, in order."""
     block = program.regions[0].block
     return {op.sym_name.data: op for op in block.ops if isinstance(op, BufferOp)}
 
 
 def families_of(program: Operation) -> dict[str, TasksOp]:
-    """The families of tasks of a program by name, in order."""
+    """Returns the families of tasks of a program by name, in order."""
     block = program.regions[0].block
     return {op.sym_name.data: op for op in block.ops if isinstance(op, TasksOp)}
 

@@ -1,4 +1,4 @@
-"""The buffers of the `tile` dialect, and the bytes that they take."""
+"""The buffers of the `tile` dialect, and their sizes in bytes."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ from hpmoe_ir.integers import round_up
 from hpmoe_ir.kernels.route_layout import WORDS_PER_LINE, RouteLayout
 
 LINE_BYTES = 4 * WORDS_PER_LINE
-"""Bytes of a line of the scalar data cache: buffers share none, or a flush would undo writes."""
+"""Bytes of a scalar data cache line. Buffers share none: a flush would overwrite a neighbour."""
 
 
 class MemorySpace(StrEnum):
-    """Whose memory a buffer is in, in the order in which programs list their buffers."""
+    """Memory space of a buffer, in the order in which programs list their buffers."""
 
     INPUT = "input"
-    """The caller's; the program reads it."""
+    """The caller's memory, which the program reads."""
     INOUT = "inout"
-    """The caller's; the program reads it and writes it."""
+    """The caller's memory, which the program reads and writes."""
     OUTPUT = "output"
-    """The caller's; the program writes it."""
+    """The caller's memory, which the program writes."""
     WORKSPACE = "workspace"
-    """The rank's own, for the time of a launch."""
+    """Memory of the rank, local to a launch."""
     WINDOW = "window"
-    """Symmetric memory that peers write into; it stays from launch to launch."""
+    """Symmetric memory that peers write into; it persists from launch to launch."""
 
     @property
     def is_of_caller(self) -> bool:
-        """Whether the caller of a launch gives the memory."""
+        """Whether the caller of a launch provides the memory."""
         return self in (MemorySpace.INPUT, MemorySpace.INOUT, MemorySpace.OUTPUT)
 
 
@@ -82,11 +82,11 @@ class MemorySpaceAttr(EnumAttribute[MemorySpace]):
 class BufferOp(IRDLOperation):
     """A buffer in global memory.
 
-    `input`, `inout` and `output` buffers belong to the caller, who finds them by their places in
-    the program's signature; `workspace` is this rank's own; a `window` is symmetric memory that
-    peers write into. The name is a symbol for the tasks of the program, and says nothing else. With
-    `copies 2` consecutive launches use alternating copies. `plan-memory` adds the byte offset
-    inside the workspace or the window memory.
+    `input`, `inout` and `output` buffers belong to the caller and are bound by their positions in
+    the program's signature; `workspace` is local to the launch; a `window` is symmetric memory
+    that peers write into. The name is only a symbol for the tasks of the program. With `copies 2`
+    launches alternate between two copies. `plan-memory` adds the byte offset inside the workspace
+    or the window memory.
 
     ```
     tile.buffer @counts window copies 2 at 4096 : !tile.buffer<2x8xi32>
@@ -125,7 +125,7 @@ class BufferOp(IRDLOperation):
 
     @property
     def content(self) -> BufferType | RouteType:
-        """The type of a verified buffer."""
+        """The buffer or route type of the buffer, which must have been verified."""
         assert isinstance(self.type, BufferType | RouteType), f"no type of a buffer: {self.type}"
         return self.type
 
@@ -175,14 +175,14 @@ class BufferOp(IRDLOperation):
 
 
 def element_bytes(type: Attribute) -> int:
-    """Bytes of one element."""
+    """Returns the bytes of one element of a type."""
     if isinstance(type, FixedBitwidthType):
         return type.size
     raise AssertionError(f"no elements of {type} in memory")
 
 
 def copy_bytes(buffer: BufferOp) -> int:
-    """Bytes from one copy of a buffer to the next, a multiple of 64."""
+    """Returns the bytes from one copy of a buffer to the next, a multiple of 64."""
     if isinstance(buffer.type, RouteType):
         route = buffer.type
         return 4 * RouteLayout(route.experts.data, route.ranks.data).words
@@ -192,17 +192,17 @@ def copy_bytes(buffer: BufferOp) -> int:
 
 
 def buffer_bytes(buffer: BufferOp) -> int:
-    """Bytes of all copies of a buffer."""
+    """Returns the bytes of all copies of a buffer."""
     return copy_bytes(buffer) * buffer.copies.value.data
 
 
 def buffer_route_type(buffer: BufferOp) -> RouteType:
-    """The route type of a route buffer."""
+    """Returns the route type of a route buffer."""
     assert isinstance(buffer.type, RouteType), f"@{buffer.sym_name.data} is not a route"
     return buffer.type
 
 
 def buffer_type(buffer: BufferOp) -> BufferType:
-    """The buffer type of a buffer of elements."""
+    """Returns the buffer type of a buffer of elements."""
     assert isinstance(buffer.type, BufferType), f"@{buffer.sym_name.data} has no elements"
     return buffer.type

@@ -1,10 +1,10 @@
-"""Credits: puts without rows send no signal, the rank that they would tell counts them itself.
+"""Credits: empty puts send no signal; the receiving rank adds the missing signals itself.
 
-All ranks have the counts of all, so a rank knows from its own route which of the puts that others
-have for it move nothing. `credited by @build_route` on a signal, or on the dependence that it comes
-from, says that a task without rows does not signal, and that @build_route, on the rank whose event
-it is, counts towards the event once for each such task. So every event gets as many counts in a
-launch as its threshold says, whatever the routing.
+Every rank has the token counts of all ranks, so it knows from its own route which of the puts to it
+are empty. `credited by @build_route` on a signal, or on the dependence that it comes from, means
+that a task without rows does not signal, and that @build_route on the event's rank adds one signal
+for each such task. So every event receives exactly its threshold of signals in a launch, whatever
+the routing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hpmoe_ir.dialects.tile.tasks import TasksOp
 from hpmoe_ir.machines.core_kind import CoreKind
 
 MOST_CREDITED_EVENTS = 4096
-"""Most events of a family on one rank, as the device has a data block of local memory for each."""
+"""Most events of a credited family: the device keeps a data block in local memory for each."""
 
 
 class CreditError(VerifyException):
@@ -36,13 +36,13 @@ class CreditError(VerifyException):
 
 @dataclass(frozen=True)
 class CreditedPuts:
-    """Puts of which the receiving rank knows, from its own route, whether they have rows."""
+    """Puts that the receiving rank can recognize as empty from its own route."""
 
     peer_dim: int
-    """The coordinate that says which rank a put is for. Each rank has one value of it for each."""
+    """The coordinate that selects the destination rank of a put, one value for each rank."""
     rows: RowQuery
-    """What the receiver asks its own route for the rows of a put, where coordinates and rank are
-    those of the put."""
+    """The receiver's query of its own route for the rows of a put, over the coordinates and the
+    rank of the put."""
 
 
 def credited_puts(
@@ -52,10 +52,10 @@ def credited_puts(
     index: Sequence[AffineExpr],
     extents: Sequence[int],
 ) -> CreditedPuts:
-    """What receivers know of a family's puts, which signal event `index` of `extents` on `peer`.
+    """Returns how receivers recognize the empty puts of a family, which signal `index` on `peer`.
 
-    Raises CreditError where they cannot know which puts have no rows, or where there are too many
-    events.
+    `extents` are those of the family of events. Raises CreditError if receivers cannot know which
+    puts are empty, or if there are too many events.
     """
     if route is None or family.route is None:
         raise CreditError("its tasks use no route, so they always have rows")
@@ -92,7 +92,7 @@ def credited_puts(
 
 
 def _peer_dim(family: TasksOp, peer: AffineExpr, ranks: int) -> int:
-    """The coordinate that says the peer: on each rank every peer has one value of it."""
+    """Returns the coordinate that selects the peer, with one value for each peer on each rank."""
     names = family.dim_names
     used = sorted(dims_used(peer))
     if len(used) == 1 and family.extents[used[0]] == ranks:
@@ -108,7 +108,7 @@ def _peer_dim(family: TasksOp, peer: AffineExpr, ranks: int) -> int:
 
 
 def _is_rank(family: TasksOp, expr: AffineExpr, ranks: int) -> bool:
-    """Whether `expr` is the rank of the task."""
+    """Returns whether `expr` equals the rank of the task at each grid point."""
     for rank in range(ranks):
         fixed = expr.replace_dims_and_symbols(
             [AffineExpr.dimension(i) for i in range(len(family.extents))],
@@ -129,9 +129,9 @@ def verify_credit(
     index: Sequence[AffineExpr],
     extents: Sequence[int],
 ) -> None:
-    """Refuses a credit that cannot be given, or by a family that cannot give it.
+    """Checks that puts can be credited, and that the named family can credit them.
 
-    Raises VerifyException naming the family of puts and what is wrong.
+    Raises VerifyException naming the family of puts and the broken rule.
     """
     name = family.sym_name.data
     where = f"@{name} credited by @{credit}"
@@ -152,24 +152,24 @@ def verify_credit(
 
 
 def route_of(family: TasksOp, buffers: Mapping[str, BufferOp]) -> RouteType | None:
-    """The route that a family uses."""
+    """Returns the type of the route that a family uses, None without one."""
     buffer = None if family.route is None else buffers.get(family.route.root_reference.data)
     type = None if buffer is None else buffer.type
     return type if isinstance(type, RouteType) else None
 
 
 def writes(family: TasksOp, buffer: str) -> bool:
-    """Whether a family writes a buffer of its own rank."""
+    """Returns whether a family writes a buffer of its own rank."""
     return any(r.buffer == buffer and r.peer is None for r in family.write_accesses)
 
 
 def gives_credit(family: TasksOp, route: str) -> bool:
-    """Whether a family can count the puts without rows of a route: a single task that builds it."""
+    """Returns whether a family can credit the empty puts of a route: one task that builds it."""
     return family.core_kind is CoreKind.AIV and family.task_count == 1 and writes(family, route)
 
 
 def parse_credit(parser: AttrParser) -> FlatSymbolRefAttr | None:
-    """Reads `credited by @build_route`, where it is there."""
+    """Parses the optional `credited by @build_route`."""
     if parser.parse_optional_keyword("credited") is None:
         return None
     parser.parse_keyword("by")
@@ -177,5 +177,5 @@ def parse_credit(parser: AttrParser) -> FlatSymbolRefAttr | None:
 
 
 def credit_text(credit: FlatSymbolRefAttr) -> str:
-    """Text of a credit; `parse_credit` reads it back."""
+    """Returns the text of a credit; `parse_credit` reads it back."""
     return f"credited by @{credit.root_reference.data}"

@@ -32,11 +32,11 @@ from hpmoe_ir.dialects.tile.types import MOST_EVENTS, IndexAttr, dense_i32, int_
 class DependenceOp(IRDLOperation):
     """Tasks of one family wait for tasks of another.
 
-    Each task of `producer` counts towards one event of the family of events, each task of
-    `consumer` waits for one; an event is reached when `counts` tasks have counted towards it.
-    `on p` says that the event is in the memory of rank p, the expression being the producer's.
-    `credited by` a family says that puts without rows do not count: the task of that family on the
-    event's rank counts them all, from its route (`dialects/tile/credit.py`).
+    Each task of `producer` signals one event of a family of events, each task of `consumer` waits
+    for one; an event is reached after `counts` signals. With `on p` the event is in the memory of
+    rank p, an expression over the producer's coordinates. `credited by` a family means that empty
+    puts do not signal: the task of that family on the event's rank adds the missing signals, which
+    it knows from its route (`dialects/tile/credit.py`).
 
     ```
     tile.dependence @dispatch (p, e, c) -> @gmm1 (e, g, n) on @recv
@@ -54,17 +54,17 @@ class DependenceOp(IRDLOperation):
     buffers = prop_def(ArrayAttr[FlatSymbolRefAttr])
     """The buffers on which the two families conflict."""
     events = prop_def(DenseArrayBase.constr(i64))
-    """Extents of the family of events; empty for a single event."""
+    """Extents of the grid of events; empty for a single event."""
     source = prop_def(ArrayAttr[IndexAttr])
-    """Event that a producer counts towards, over the producer's coordinates."""
+    """Event that a producer signals, over the producer's coordinates."""
     target = prop_def(ArrayAttr[IndexAttr])
     """Event that a consumer waits for, over the consumer's coordinates."""
     peer = opt_prop_def(IndexAttr)
-    """Rank whose event the producer counts towards, over its coordinates; absent: its own."""
+    """Rank whose event the producer signals, over its coordinates; absent: its own."""
     counts = prop_def(DenseArrayBase.constr(i32))
     """Threshold of each event, row-major; one number where all are equal."""
     credit = opt_prop_def(FlatSymbolRefAttrConstr)
-    """Family whose task counts the puts without rows, on the event's rank; absent: they count."""
+    """Family whose task credits empty puts on the event's rank; absent: empty puts signal."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class DependenceOp(IRDLOperation):
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """Extents of the family of events."""
+        """Extents of the grid of events."""
         return self.events.get_values()
 
     @property
@@ -112,22 +112,22 @@ class DependenceOp(IRDLOperation):
 
     @property
     def source_exprs(self) -> tuple[AffineExpr, ...]:
-        """Event that a producer counts towards."""
+        """Event that a producer signals, over the producer's coordinates."""
         return tuple(e.data for e in self.source)
 
     @property
     def target_exprs(self) -> tuple[AffineExpr, ...]:
-        """Event that a consumer waits for."""
+        """Event that a consumer waits for, over the consumer's coordinates."""
         return tuple(e.data for e in self.target)
 
     @property
     def peer_expr(self) -> AffineExpr | None:
-        """Rank whose event the producer counts towards."""
+        """Rank whose event the producer signals; None is its own."""
         return None if self.peer is None else self.peer.data
 
     @property
     def credit_name(self) -> str | None:
-        """Name of the family that counts the puts without rows."""
+        """Name of the family that credits empty puts, None without one."""
         return None if self.credit is None else self.credit.root_reference.data
 
     @classmethod

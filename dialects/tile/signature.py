@@ -1,4 +1,4 @@
-"""What the caller gives to a program and gets from it: buffers in order, each with its role.
+"""Signatures of programs: the caller's buffers in order, each with its role.
 
 `tile.program` and `queue.program` share this part of their text:
 
@@ -32,7 +32,7 @@ RETURNED = (MemorySpace.INOUT, MemorySpace.OUTPUT)
 
 @dataclass(frozen=True)
 class Parameter:
-    """A buffer that the caller has, and what it is."""
+    """A buffer of the caller and its role."""
 
     buffer: str
     """The buffer's symbol."""
@@ -62,7 +62,7 @@ class ParameterAttr(Data[Parameter]):
 
 @dataclass(frozen=True)
 class ProgramSignature:
-    """Arguments and results of a program, in the order of those of the function it comes from."""
+    """Arguments and results of a program, in the order of its source function."""
 
     arguments: tuple[Parameter, ...]
     """Buffers that the caller fills."""
@@ -70,12 +70,12 @@ class ProgramSignature:
     """Buffers that the caller reads. An accumulator is an argument too."""
 
     def result(self, kind: RoleKind) -> Parameter | None:
-        """The first result with a role of this kind; None where there is none."""
+        """Returns the first result with a role of this kind, None without one."""
         return next((p for p in self.results if p.role is not None and p.role.kind is kind), None)
 
 
 def program_signature(program: Operation) -> ProgramSignature:
-    """The signature of a program: what its text lists, or its caller's buffers as they come."""
+    """Returns the signature that a program states, else its caller's buffers in program order."""
     buffers = [op for op in program.regions[0].block.ops if isinstance(op, BufferOp)]
 
     def listed(name: str, spaces: Sequence[MemorySpace]) -> tuple[Parameter, ...]:
@@ -90,7 +90,7 @@ def program_signature(program: Operation) -> ProgramSignature:
 def signature_properties(
     signature: ProgramSignature | None, forward: str | None
 ) -> dict[str, Attribute]:
-    """The properties of a program that state its signature."""
+    """Returns the properties of a program that state its signature."""
     properties: dict[str, Attribute] = {}
     if signature is not None:
         properties["arguments"] = ArrayAttr(ParameterAttr(p) for p in signature.arguments)
@@ -101,21 +101,21 @@ def signature_properties(
 
 
 def copy_signature(source: Operation, target: Operation) -> None:
-    """Gives a program the signature of the one that it is made from."""
+    """Copies the signature of the program `source` to the program `target`."""
     for name in ("arguments", "results", "forward"):
         if name in source.properties:
             target.properties[name] = source.properties[name]
 
 
 def parse_forward(parser: Parser) -> FlatSymbolRefAttr | None:
-    """Parses `forward @NAME`, if it is there."""
+    """Parses the optional `forward @NAME`."""
     if parser.parse_optional_keyword("forward") is None:
         return None
     return SymbolRefAttr(parser.parse_symbol_name().data)
 
 
 def parse_signature(parser: Parser) -> ProgramSignature | None:
-    """Parses `(@x: tokens) -> (@out: output)`, if it is there."""
+    """Parses the optional `(@x: tokens) -> (@out: output)`."""
 
     def parameters() -> tuple[Parameter, ...]:
         return tuple(
@@ -134,7 +134,7 @@ def parse_signature(parser: Parser) -> ProgramSignature | None:
 
 
 def print_forward(printer: Printer, forward: FlatSymbolRefAttr | None) -> None:
-    """Prints ` forward @NAME`, if there is one."""
+    """Prints ` forward @NAME` if `forward` is not None."""
     if forward is not None:
         printer.print_string(" forward ")
         printer.print_attribute(forward)

@@ -33,16 +33,16 @@ from hpmoe_ir.kernels.registry import find_kernel
 from hpmoe_ir.machines.core_kind import CoreKind
 
 MOST_TASKS = 1 << 24
-"""A slot of a queue has 24 bits for the number of a task in its family."""
+"""Most tasks of a family: a queue slot has 24 bits for the number of a task in its family."""
 
 
 @irdl_op_definition
 class TasksOp(IRDLOperation):
     """A family of tile tasks: one task for each point of a grid.
 
-    The task at a point runs `kernel` with the tiles that the read and write accesses name, reads
-    first, then the scalars. A task whose write accesses have no rows does not run its kernel.
-    `using` names the route whose row ranges the accesses need.
+    The task at a grid point runs `kernel` on the tiles of its accesses, reads first, and the
+    scalars. A task with a write access without rows does not run its kernel. `using` names the
+    route in which the row ranges of the accesses are looked up.
 
     ```
     tile.tasks @gmm1 (e, g, n) in (2, 1, 1) on aic
@@ -67,11 +67,11 @@ class TasksOp(IRDLOperation):
     options = prop_def(DictionaryAttr)
     """Integer options of the kernel, template arguments of its function."""
     route = opt_prop_def(FlatSymbolRefAttrConstr)
-    """Buffer of the route that the row ranges of accesses are read from."""
+    """Buffer of the route in which the row ranges of accesses are looked up."""
     reads = prop_def(ArrayAttr[AccessAttr])
     writes = prop_def(ArrayAttr[AccessAttr])
     scalars = prop_def(ArrayAttr[IndexAttr])
-    """Further unsigned arguments of the kernel."""
+    """Unsigned integer arguments of the kernel, after the tiles."""
 
     traits = traits_def(SymbolOpInterface())
 
@@ -126,30 +126,30 @@ class TasksOp(IRDLOperation):
 
     @property
     def read_accesses(self) -> tuple[Access, ...]:
-        """What a task reads."""
+        """The accesses that a task reads, over the family's coordinates."""
         return tuple(r.data for r in self.reads)
 
     @property
     def write_accesses(self) -> tuple[Access, ...]:
-        """What a task writes."""
+        """The accesses that a task writes, over the family's coordinates."""
         return tuple(r.data for r in self.writes)
 
     @property
     def int_options(self) -> dict[str, int]:
-        """The kernel's options as numbers."""
+        """The kernel's options as Python integers."""
         return {k: v.value.data for k, v in self.options.data.items() if isinstance(v, IntegerAttr)}
 
     @property
     def target_peer(self) -> AffineExpr | None:
-        """The rank whose memory the tasks write, None where it is their own."""
+        """The rank whose memory the tasks write; None is their own."""
         return next((r.peer for r in self.write_accesses if r.peer is not None), None)
 
     def find_kernel(self) -> Kernel:
-        """The registered kernel; raises KernelError for an unknown name."""
+        """Returns the registered kernel; raises KernelError for an unknown name."""
         return find_kernel(self.kernel.data)
 
     def coordinates(self) -> list[IntArray]:
-        """One array for each coordinate, over all points in row-major order."""
+        """Returns the values of each coordinate at all grid points, in row-major order."""
         extents = self.extents
         if not extents:
             return []

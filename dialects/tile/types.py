@@ -26,14 +26,14 @@ from xdsl.utils.exceptions import VerifyException
 from hpmoe_ir.dialects.access import Access, RowKind, format_access, parse_access
 from hpmoe_ir.dialects.index import IntArray, default_names, format_index, parse_index
 
-# Attributes print coordinates as d0, d1, ...: more of them than any grid has.
+# Attributes print coordinates as d0, d1, ...; no grid has this many.
 NAMES = default_names(32)
 
 MOST_BUFFER_BYTES = 1 << 40
-"""More than any chip has. Offsets in bytes of many such buffers have room in 64 bits."""
+"""Largest buffer: more than the memory of any chip; sums of many such sizes fit 64 bits."""
 
 MOST_EVENTS = 1 << 24
-"""Of a family. Each has a counter in a cache line of its own: these take 1 GiB."""
+"""Most events of a family. Each has a counter in its own cache line: together these take 1 GiB."""
 
 
 @irdl_attr_definition
@@ -41,7 +41,7 @@ class BufferType(ParametrizedAttribute, TypeAttribute):
     """Shape and element type of a buffer; the first dimension may be token rows.
 
     `tokens` rows are this rank's tokens, `grouped` rows those received by its experts, `sent` rows
-    its own in send order. The number given is the most there can be.
+    those that it sends, in send order. The number of rows is a capacity.
 
     ```
     !tile.buffer<grouped 256 rows, 64xbf16>
@@ -52,7 +52,7 @@ class BufferType(ParametrizedAttribute, TypeAttribute):
     name = "tile.buffer"
 
     rows: StringAttr
-    """Kind of the rows of dimension 0, empty when the dimension is static."""
+    """Kind of the rows of dimension 0; empty if the dimension is static."""
     shape: ArrayAttr[IntAttr]
     element_type: Attribute
 
@@ -61,7 +61,7 @@ class BufferType(ParametrizedAttribute, TypeAttribute):
 
     @property
     def dims(self) -> tuple[int, ...]:
-        """Extents, the capacity in rows for dimension 0 where rows are dynamic."""
+        """Extents; that of dimension 0 is the capacity if its rows are dynamic."""
         return tuple(n.data for n in self.shape)
 
     @classmethod
@@ -101,7 +101,7 @@ class BufferType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class AccessAttr(Data[Access]):
-    """What a task reads or writes of a buffer, as a function of its coordinates d0, d1, ...
+    """The part of a buffer that a task reads or writes, over its coordinates d0, d1, ...
 
     ```
     #tile.access<@recv[grouped(d0, d1 of 2), :]>
@@ -142,10 +142,10 @@ class IndexAttr(Data[AffineExpr]):
 
 
 def dense_i32(values: IntArray) -> DenseArrayBase[I32]:
-    """A dense array attribute from NumPy values, without a Python loop."""
+    """Returns a dense array attribute of NumPy values, without a Python loop."""
     return DenseArrayBase(i32, BytesAttr(np.ascontiguousarray(values, dtype="<i4").tobytes()))
 
 
 def int_array(dense: DenseArrayBase[I32]) -> IntArray:
-    """The values of a dense i32 array attribute."""
+    """Returns the values of a dense i32 array attribute."""
     return np.frombuffer(dense.data.data, dtype="<i4").astype(np.int64)

@@ -1,4 +1,4 @@
-"""Checks of a whole program that no single op of it can make."""
+"""Verification of a whole program: the rules that concern several ops."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _verify_family(family: TasksOp, buffers: dict[str, BufferOp], ranks: int) ->
 def _verify_selectors(
     where: str, access: Access, type: BufferType, ranks: int, route: RouteType | None
 ) -> None:
-    """A selector for each dimension, of the kind that the dimension has."""
+    """Checks that an access has a selector of the right kind for each dimension."""
     if len(access.selectors) != len(type.dims):
         raise VerifyException(
             f"{where}: {len(access.selectors)} selectors for a buffer of "
@@ -108,7 +108,7 @@ def _verify_ranges(
     ranks: int,
     route: RouteType | None,
 ) -> None:
-    """Every index stays inside what it counts, on all ranks and at all points of the grid."""
+    """Checks that every index is in its range, on all ranks and at all grid points."""
 
     experts = 0 if route is None else route.experts.data
     limits = [(axis.index, axis.count) for axis in access.axes(type.dims, ranks, experts)]
@@ -165,7 +165,7 @@ def verify_event_index(
     dims: ArrayAttr[StringAttr],
     ranks: int,
 ) -> None:
-    """Refuses events that do not exist: each coordinate is below its extent."""
+    """Checks that each coordinate of an event is in its extent; raises VerifyException."""
     names = [n.data for n in dims]
     for expr, extent in zip(exprs, extents, strict=True):
         low, high = index_range(expr, family.extents, ranks)
@@ -177,7 +177,7 @@ def verify_event_index(
 
 
 def verify_peer(where: str, peer: AffineExpr, family: TasksOp, ranks: int) -> None:
-    """Refuses ranks that do not exist."""
+    """Checks that a peer is one of the ranks; raises VerifyException."""
     used = dims_used(peer)
     if used and max(used) >= len(family.dims):
         raise VerifyException(f"{where}: the rank uses a coordinate the family does not have")

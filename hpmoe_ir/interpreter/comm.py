@@ -1,8 +1,8 @@
 """Execution of the `comm` dialect in NumPy, all ranks in lock step.
 
-The value of a window is the memory of all ranks; puts write into it, and a wait reads the rows
-that have been announced. All memory is new in each run, hence of the two copies of a window that
-is `per_launch` only one is there.
+The value of a window is a list of arrays, the memory of each rank; puts write into it, and a wait
+returns the written rows. Memory is fresh in each run, so a `per_launch` window needs only one of
+its two copies.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from hpmoe_ir.interpreter.route import RankRoute, check_expert_ids, count_tokens
 from hpmoe_ir.interpreter.values import PerRank, capacity_shape, fresh
 
 Token: TypeAlias = list[int]
-"""The value of a token: rows of each rank's window that have been written."""
+"""The value of a token: the number of rows written to each rank's window."""
 
 
 @register_impls
 class CommFunctions(InterpreterFunctions):
-    """What the operations of the `comm` dialect do."""
+    """Interpreter functions of the `comm` dialect."""
 
     def __init__(self, ranks: int):
         self.ranks = ranks

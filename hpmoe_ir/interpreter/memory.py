@@ -1,5 +1,5 @@
-"""Memory of a tile or queue program in NumPy: one array for each buffer of each rank, and the
-tiles that a task sees of them."""
+"""Memory of a tile or queue program in NumPy: an array for each buffer of each rank, and the tiles
+of a task as views."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _EMPTY = (0, 0)
 
 
 def _fresh_buffer(buffer: BufferOp) -> list[Array]:
-    """The copies of a buffer, marked as never written."""
+    """Returns the copies of a buffer, filled with the marker of unwritten memory."""
     if isinstance(buffer.type, RouteType):
         route = buffer.type
         words = RouteLayout(route.experts.data, route.ranks.data).words
@@ -46,7 +46,7 @@ def _fresh_buffer(buffer: BufferOp) -> list[Array]:
 
 @dataclass
 class RankMemory:
-    """What one rank has: all copies of all buffers, and how many tokens it brings."""
+    """The memory of one rank: all copies of all buffers, and its number of tokens."""
 
     buffers: Mapping[str, BufferOp]
     arrays: dict[str, list[Array]] = field(default_factory=dict[str, list[Array]])
@@ -54,7 +54,7 @@ class RankMemory:
     launch: int = 0
 
     def start(self, inputs: Mapping[str, Array]) -> None:
-        """Begins a launch: new inputs, everything but the windows marked as never written."""
+        """Begins a launch: sets the inputs and resets all memory except the windows."""
         self.launch += 1
         self.tokens = -1
         for name, buffer in self.buffers.items():
@@ -84,7 +84,7 @@ class RankMemory:
         target[: value.shape[0]] = rounded(value, type.element_type)
 
     def array(self, name: str) -> Array:
-        """The copy of a buffer that this launch uses."""
+        """Returns the copy of a buffer that this launch uses."""
         copies = self.arrays[name]
         return copies[self.launch % len(copies)]
 
@@ -92,7 +92,7 @@ class RankMemory:
 class Route:
     """The row ranges of one rank's route, as the device reads them.
 
-    Without rows where the rank's rows are over the capacity.
+    All ranges are empty if the capacity is exceeded.
     """
 
     def __init__(self, words: Array, type: RouteType, rank: int) -> None:
@@ -103,7 +103,7 @@ class Route:
         self.ok = int(words[0]) == STATUS_OK
 
     def segment(self, kind: RowSegment, operands: Sequence[int], groups: int) -> Range:
-        """Returns the rows of a segment; `groups` are the source groups of `GROUPED`."""
+        """Returns the rows of a segment; `groups` is the number of source groups of `GROUPED`."""
         match kind, operands:
             case RowSegment.GROUPED, (expert, group):
                 return self._grouped(expert, *group_bounds(group, groups, self.type.ranks.data))
@@ -139,7 +139,7 @@ class Route:
 
 @dataclass
 class TaskMemory:
-    """The memories of all ranks as one task sees them."""
+    """The memory of all ranks as one task accesses it."""
 
     ranks: Sequence[RankMemory]
     rank: int
@@ -147,11 +147,11 @@ class TaskMemory:
     point: Sequence[int]
 
     def value(self, expr: AffineExpr) -> int:
-        """Value of an index expression of the task."""
+        """Returns the value of an index expression at the task's grid point and rank."""
         return int(evaluate_index(expr, self.point, self.rank))
 
     def route_of(self, rank: int) -> Route | None:
-        """Returns the route that the family uses, as `rank` has it."""
+        """Returns the family's route on `rank`, None without one."""
         if self.family.route is None:
             return None
         name = self.family.route.root_reference.data
@@ -159,7 +159,7 @@ class TaskMemory:
         return Route(memory.array(name), buffer_route_type(memory.buffers[name]), rank)
 
     def tile(self, access: Access) -> TileView:
-        """Returns the tile that an access stands for."""
+        """Returns the tile of an access."""
         peer = self.rank if access.peer is None else self.value(access.peer)
         memory = self.ranks[peer]
         array = memory.array(access.buffer)
@@ -192,7 +192,7 @@ class TaskMemory:
                 raise AssertionError(f"not a selector: {selector}")
 
     def _rows(self, query: RowQuery, rank: int) -> Range:
-        """The rows of the task, where `rank` looks them up."""
+        """Returns the rows of the task's query, looked up in the route of `rank`."""
         route = self.route_of(rank)
         if query.segment is RowSegment.TOKENS:
             begin, end = (0, self.ranks[rank].tokens) if route is None or route.ok else _EMPTY
@@ -205,15 +205,15 @@ class TaskMemory:
         return begin + low, begin + high
 
     def is_empty(self) -> bool:
-        """Returns whether something that the task writes has no rows."""
+        """Returns whether any write access of the task has no rows."""
         queries = (access.row_query for access in self.family.write_accesses)
         ranges = (self._rows(query, self.rank) for query in queries if query is not None)
         return any(begin == end for begin, end in ranges)
 
     def arrives_empty(self, receiver: int) -> bool:
-        """Returns whether the task's put to a rank has no rows, by that rank's own route.
+        """Returns whether the task's put to `receiver` is empty, by the receiver's own route.
 
-        The put must be one that can be credited (`dialects/tile/credit.py`).
+        The put must be creditable (`dialects/tile/credit.py`).
         """
         rows = next(a.rows for a in self.family.write_accesses if a.rows is not None)
         begin, end = self._rows(rows.query(None), receiver)
@@ -225,7 +225,7 @@ def _rounder(element: Attribute | None) -> Callable[[Array], Array]:
 
 
 def run_kernel(memory: TaskMemory) -> None:
-    """Runs the reference of a task's kernel, unless the task writes nothing."""
+    """Runs the reference of a task's kernel, unless the task has no rows to write."""
     if memory.is_empty():
         return
     family = memory.family

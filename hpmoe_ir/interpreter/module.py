@@ -1,4 +1,4 @@
-"""Running a function of the `moe` or the `comm` level on given values."""
+"""Runs functions of the `moe` and `comm` levels on given values."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from hpmoe_ir.interpreter.values import Array, PerRank, check_argument
 def run_module(
     module: ModuleOp, function: str | None, args: Sequence[Sequence[Array]]
 ) -> list[PerRank]:
-    """The results of `function`, or of the only function with a body, for each result and rank.
+    """Runs `function`, or the only function with a body; returns `results[i][r]`.
 
     `args[i][r]` is argument i of rank r: int32 ids, and floats as float32 (float64 for f64), which
-    are rounded to the argument's element type. The results are alike. Rows come without padding:
-    a rank with t tokens has arrays of t rows.
+    are rounded to the argument's element type. `results[i][r]` is result i of rank r, in the same
+    types. Rows are not padded: a rank with t tokens has arrays of t rows.
 
-    Raises InterpretationError, with the argument and the rank, for values that don't fit, for ids
-    out of range or repeated, and for more rows than a capacity.
+    Raises InterpretationError, naming the argument and the rank, for values of a wrong shape or
+    type, for ids out of range or repeated, and for more rows than a capacity.
     """
     op = _find(module, function)
     name = op.sym_name.data
@@ -66,7 +66,7 @@ def run_module(
 
 
 def _register_extensions(interpreter: Interpreter) -> None:
-    """Raises InputError for what is no interpreter."""
+    """Registers interpreter functions of other packages; raises InputError for invalid ones."""
     for point in extensions(INTERPRETERS).values():
         functions = load(point)
         if not (isclass(functions) and issubclass(functions, InterpreterFunctions)):
@@ -84,16 +84,16 @@ def _register_extensions(interpreter: Interpreter) -> None:
 
 
 def _register_rowwise(interpreter: Interpreter, function: FuncOp) -> None:
-    """Lets operations that work row by row run, unless their package says how."""
+    """Registers row-wise operations of `function` that have no interpreter functions yet."""
     rowwise = {type(op): op for op in function.walk() if op.has_trait(RowwiseTrait)}
     for op_type in rowwise:
-        # Refused where there are functions for the operation already: they are preferred.
+        # Raises if the operation already has functions, which are preferred.
         with suppress(ValueError):
             interpreter.register_implementations(rowwise_functions(op_type))
 
 
 def _find(module: ModuleOp, name: str | None) -> FuncOp:
-    """The function called `name`, or the only one with a body."""
+    """Returns the function called `name`, or the only one with a body."""
     functions = [op for op in module.walk() if isinstance(op, FuncOp) and not op.is_declaration]
     if name is not None:
         functions = [op for op in functions if op.sym_name.data == name]

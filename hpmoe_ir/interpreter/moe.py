@@ -1,6 +1,6 @@
 """Execution of the `moe` dialect in NumPy, all ranks in lock step.
 
-The value of a tensor is a list of arrays, one for each rank; that of a route a list of RankRoute.
+The value of a tensor is a list with one array for each rank; that of a route, a list of RankRoute.
 Sums are in f32, or f64 for f64; every result is rounded to its element type.
 """
 
@@ -19,20 +19,20 @@ from hpmoe_ir.interpreter.values import Array, PerRank, fresh, numpy_type, round
 
 
 def check_ranks(values: PerRank, ranks: int) -> None:
-    """Refuses to run a program for `ranks` ranks on another number of them."""
+    """Checks that values are given for `ranks` ranks."""
     if len(values) != ranks:
         raise InterpretationError(f"expected values of {ranks} ranks, found {len(values)}")
 
 
 def weighted_rows(x: Array, gate: Array, route: RankRoute, element: Attribute) -> Array:
-    """`[t * K, width]`, in send order: `gate[t, k] * x[t]`, rounded to `element`."""
+    """Returns `gate[t, k] * x[t]` rounded to `element`, `[t * K, width]`, in send order."""
     weights = gate.reshape(-1)[route.order]
     return rounded(weights[:, None] * x[route.tokens], element)
 
 
 @register_impls
 class MoeFunctions(InterpreterFunctions):
-    """What the operations of the `moe` dialect do."""
+    """Interpreter functions of the `moe` dialect."""
 
     @impl(moe.RouteOp)
     def run_route(
@@ -150,7 +150,7 @@ class MoeFunctions(InterpreterFunctions):
 
 
 def send(rows: Array, received: PerRank, route: RankRoute) -> None:
-    """Writes `rows`, in send order, to where the experts' ranks receive them."""
+    """Writes `rows`, in send order, to their positions in `received` of the experts' ranks."""
     for expert in range(route.dest_begin.size):
         sent = rows[route.sent_rows(expert)]
         begin = int(route.dest_begin[expert])
@@ -158,7 +158,7 @@ def send(rows: Array, received: PerRank, route: RankRoute) -> None:
 
 
 def send_back(rows: Array, back: PerRank, route: RankRoute) -> None:
-    """Writes `rows`, in receive order, to where their ranks have them in send order."""
+    """Writes `rows`, in receive order, to their positions in send order in `back` of each rank."""
     for expert in range(route.local_experts):
         for source in range(route.ranks):
             returned = rows[route.received_rows(expert, source)]
@@ -181,7 +181,7 @@ def _gradients(lhs: Array, rhs: Array, route: RankRoute) -> Array:
 
 def _swiglu(h: Array) -> Array:
     gate, up = np.split(h, 2, axis=1)
-    # exp overflows to infinity for a gate far below 0, and the quotient is then 0 as it should be.
+    # exp overflows to infinity for very negative gates; the quotient is then correctly 0.
     with np.errstate(over="ignore"):
         return gate / (1 + np.exp(-gate)) * up
 
@@ -201,7 +201,7 @@ def _collected(y: PerRank, routes: list[RankRoute], element: Attribute) -> PerRa
 
 
 def _sums(back: PerRank, weights: PerRank, routes: list[RankRoute], element: Attribute) -> PerRank:
-    """`sum over k of weights[t, k] * back[position[t, k]]`, k in order."""
+    """Returns `sum over k of weights[t, k] * back[position[t, k]]`, summed in order of k."""
     results: PerRank = []
     for rows, weight, route in zip(back, weights, routes, strict=True):
         result = np.zeros((len(weight), rows.shape[1]), numpy_type(element))

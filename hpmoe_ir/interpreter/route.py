@@ -1,4 +1,4 @@
-"""The route of one rank as arrays: what `moe.route` means, in NumPy."""
+"""The route of one rank as NumPy arrays: the semantics of `moe.route`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hpmoe_ir.dtypes import AnyIntegers
 
 
 class RouteError(InterpretationError):
-    """Ids or counts that no route can be made of; the message names the rank."""
+    """Invalid ids, or counts that exceed the capacity; the message names the rank."""
 
 
 @dataclass(frozen=True)
 class RankRoute:
-    """What one rank knows of the routing, once all ranks have announced their counts.
+    """The route of one rank, after the exchange of counts.
 
     R ranks, E experts, L = E / R on each rank, K experts for each of this rank's t tokens.
     """
@@ -26,56 +26,56 @@ class RankRoute:
     rank: int
     ranks: int
     position: AnyIntegers
-    """`[t, K]`: where the row for a token and its k-th expert stands in the send order."""
+    """`[t, K]`: row in send order of a token and its k-th expert."""
     order: AnyIntegers
-    """`[t * K]`: for each row of the send order, t * K + k where token t sends it to its k-th."""
+    """`[t * K]`: for each row in send order, t * K + k of its token t and k-th expert."""
     sent_begin: AnyIntegers
-    """`[E + 1]`: first row of the send order that goes to an expert; the last is t * K."""
+    """`[E + 1]`: first row in send order of each expert; the last element is t * K."""
     dest_begin: AnyIntegers
-    """`[E]`: first row, in its owner's receive order, of what this rank sends to an expert."""
+    """`[E]`: first row, in the receive order of the expert's rank, of this rank's rows for it."""
     received_begin: AnyIntegers
     """`[E + 1]`: first received row for local expert e from rank s, at e * R + s."""
     return_begin: AnyIntegers
-    """`[E]`: first row, in the send order of rank s, of what local expert e got from it."""
+    """`[E]`: first row, in rank s's send order, of its rows for local expert e, at e * R + s."""
 
     @property
     def local_experts(self) -> int:
-        """Experts of each rank."""
+        """Number of experts on each rank, L."""
         return self.dest_begin.size // self.ranks
 
     @property
     def tokens(self) -> AnyIntegers:
-        """`[t * K]`: the token of each row of the send order."""
+        """`[t * K]`: the token of each row in send order."""
         return self.order // self.position.shape[1]
 
     @property
     def received(self) -> int:
-        """Rows that this rank receives."""
+        """Number of rows that this rank receives."""
         return int(self.received_begin[-1])
 
     def sent_rows(self, expert: int) -> slice:
-        """Rows of the send order that go to a global expert."""
+        """Returns the rows, in send order, for a global expert."""
         return slice(int(self.sent_begin[expert]), int(self.sent_begin[expert + 1]))
 
     def expert_rows(self, expert: int) -> slice:
-        """Received rows of a local expert."""
+        """Returns the received rows of a local expert."""
         begin = self.received_begin[:: self.ranks]
         return slice(int(begin[expert]), int(begin[expert + 1]))
 
     def received_rows(self, expert: int, source: int) -> slice:
-        """Received rows of a local expert from one rank."""
+        """Returns the received rows of a local expert from one rank."""
         segment = expert * self.ranks + source
         return slice(int(self.received_begin[segment]), int(self.received_begin[segment + 1]))
 
 
 def count_tokens(ids: AnyIntegers, experts: int) -> AnyIntegers:
-    """`[2, E]` int32: rows for each expert, and the sum of the numbers before each."""
+    """Returns `[2, E]` int32: rows for each expert, and their exclusive prefix sum."""
     counts = np.bincount(ids.reshape(-1), minlength=experts)
     return np.stack([counts, np.cumsum(counts) - counts]).astype(np.int32)
 
 
 def check_expert_ids(ids: Sequence[AnyIntegers], experts: int) -> None:
-    """Refuses ids out of range and ids that a token has twice, on any rank."""
+    """Checks that ids are in range and distinct for each token on all ranks; raises RouteError."""
     for rank, own in enumerate(ids):
         outside = np.argwhere((own < 0) | (own >= experts))
         if outside.size:
@@ -95,9 +95,9 @@ def check_expert_ids(ids: Sequence[AnyIntegers], experts: int) -> None:
 
 
 def make_route(ids: AnyIntegers, all_counts: AnyIntegers, rank: int, type: RouteType) -> RankRoute:
-    """The route of `rank` from its own ids `[t, K]` and all ranks' counts `[R, 2, E]`.
+    """Returns the route of `rank` from its own ids `[t, K]` and all ranks' counts `[R, 2, E]`.
 
-    Raises RouteError where a rank would receive more rows than its capacity; all ranks see the
+    Raises RouteError if any rank would receive more rows than its capacity; all ranks have the
     same counts, so all of them raise.
     """
     ranks, experts, local = type.ranks.data, type.experts.data, type.local_experts

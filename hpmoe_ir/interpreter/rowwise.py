@@ -1,4 +1,4 @@
-"""Execution of operations that work row by row, by the NumPy references of their kernels."""
+"""Execution of row-wise operations by the NumPy references of their kernels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hpmoe_ir.kernels.registry import find_kernel
 
 
 def rowwise_functions(op_type: type[Operation]) -> InterpreterFunctions:
-    """Returns what `op_type`, which has a RowwiseTrait, does at the graph levels."""
+    """Returns the interpreter functions of `op_type`, an operation with a RowwiseTrait."""
 
     @register_impls
     class RowwiseFunctions(InterpreterFunctions):
@@ -29,7 +29,7 @@ def rowwise_functions(op_type: type[Operation]) -> InterpreterFunctions:
 
 
 def _rows(op: Operation, operands: Sequence[Array]) -> Array:
-    """The result of `op` on one rank: all its rows as one tile."""
+    """Returns the result of `op` on one rank, with all rows as one tile."""
     trait = op.get_trait(RowwiseTrait)
     assert trait is not None
     result = tensor_type(op.results[0])

@@ -1,8 +1,8 @@
 """NumPy execution of `tile` and `queue` programs: all tasks of all ranks, in a seeded order.
 
-At the tile level any order that the dependences allow is taken (without dependences: family after
-family, the tasks of each in any order). At the queue level each core takes its tasks in order and
-waits for their events; which core goes on is drawn.
+At the tile level the order is a random one that the dependences allow (without dependences: family
+by family, the tasks of each in random order). At the queue level each core takes its tasks in order
+and waits for their events; the next core to proceed is chosen at random.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class _EventUse:
 
     name: str
     number: IntArray
-    """For each task the number of the event in its family."""
+    """Number of each task's event in the family of events, `[tasks]`."""
     rank: IntArray
-    """For each task the rank whose event it is."""
+    """Rank of each task's event, `[tasks]`."""
     credit: str | None = None
-    """For a signal: the family whose task counts those of tasks without rows."""
+    """For a signal: the family whose task credits empty puts."""
 
 
 class ProgramRun:
@@ -54,10 +54,10 @@ class ProgramRun:
     def launch(self, inputs: Sequence[Mapping[str, Array]]) -> list[dict[str, Array]]:
         """Runs the program once.
 
-        `inputs[r]` has an array for each input buffer, token rows as many as rank r brings.
-        Returns the output buffers of each rank, at their full capacity; rows that no task wrote
-        are NaN. Raises InterpretationError where tasks are left that wait for each other, or an
-        event got more signals than its threshold says.
+        `inputs[r]` has an array for each input buffer, with as many token rows as rank r has
+        tokens. Returns the output buffers of each rank, at their full capacity; rows that no task
+        wrote are NaN. Raises InterpretationError for a deadlock, or for an event with more signals
+        than its threshold.
         """
         if len(inputs) != self.ranks:
             raise InterpretationError(
@@ -83,7 +83,7 @@ class ProgramRun:
         run_kernel(self.task_memory(rank, family, point))
 
     def task_memory(self, rank: int, family: str, point: int) -> TaskMemory:
-        """The memories of all ranks as one task sees them."""
+        """Returns the memory of all ranks as one task accesses it."""
         coords = [int(c[point]) for c in self.points[family]]
         return TaskMemory(self.memory, rank, self.families[family], coords)
 
@@ -102,14 +102,14 @@ def _thresholds(program: tile.ProgramOp | queue.ProgramOp) -> dict[str, IntArray
 
 
 class _Run:
-    """One launch by events: which tasks may start, and what their ends set free."""
+    """One launch that is driven by events."""
 
     def __init__(self, run: ProgramRun) -> None:
         self.run_state = run
         self.waits: dict[tuple[int, str], list[_EventUse]] = defaultdict(list)
         self.signals: dict[tuple[int, str], list[_EventUse]] = defaultdict(list)
         self.credited: dict[str, list[tuple[int, str, _EventUse]]] = defaultdict(list)
-        """By the family that gives the credit: rank and family of the puts, and their signal."""
+        """By crediting family: (rank of the puts, family of the puts, their signal)."""
         self.counts = {
             (rank, name): np.zeros(t.size, dtype=np.int64)
             for rank in range(run.ranks)
@@ -227,7 +227,7 @@ class _Run:
                     self._count(use, source, family, put)
 
     def _count(self, use: _EventUse, rank: int, name: str, point: int) -> None:
-        """One task counts towards its event, or is counted by a credit."""
+        """Adds the signal of one task, sent or credited, to its event."""
         owner, event = int(use.rank[point]), int(use.number[point])
         counts = self.counts[owner, use.name]
         counts[event] += 1

@@ -1,4 +1,4 @@
-"""Values at run time: one NumPy array for each rank, rounded to the element type of its tensor."""
+"""Run-time values: one NumPy array for each rank, rounded to the element type of its tensor."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from hpmoe_ir.dtypes import round_to
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 PerRank: TypeAlias = list[Array]
-"""The value of a tensor: element r is what rank r has."""
+"""The value of a tensor: element r is the array of rank r."""
 
 
 def numpy_type(element_type: Attribute) -> type[np.generic]:
-    """The NumPy type that holds elements: bf16 and f16 are kept as rounded float32."""
+    """Returns the NumPy type that holds elements: bf16 and f16 are kept as rounded float32."""
     if isinstance(element_type, IntegerType):
         return np.int32
     return np.float64 if isinstance(element_type, Float64Type) else np.float32
 
 
 def rounded(array: Array, element_type: Attribute) -> Array:
-    """`array` rounded to a float element type."""
+    """Returns `array` rounded to a float element type."""
     match element_type:
         case BFloat16Type():
             return round_to(array, "bf16")
@@ -42,21 +42,21 @@ def rounded(array: Array, element_type: Attribute) -> Array:
 
 
 def fresh(shape: tuple[int, ...], element_type: Attribute) -> Array:
-    """New memory that shows where it is read before it is written: NaN, or a marked integer."""
+    """Returns new memory whose values, NaN or a marker integer, reveal reads before writes."""
     if isinstance(element_type, IntegerType):
         return np.full(shape, -0x5A5A5A5A, np.int32)
     return np.full(shape, np.nan, numpy_type(element_type))
 
 
 def capacity_shape(type: AnyTensor) -> tuple[int, ...]:
-    """Shape of a tensor with as many rows as it can have."""
+    """Returns the shape of a tensor at its full capacity of rows."""
     if isinstance(type.encoding, RowsAttr):
         return (type.encoding.rows.data, *type.get_shape()[1:])
     return type.get_shape()
 
 
 def check_argument(name: str, array: Array, type: AnyTensor) -> Array:
-    """`array` as a value of `type`, refused with `name` where its shape doesn't fit."""
+    """Returns `array` as a value of `type`; raises InterpretationError naming `name` if invalid."""
     shape = capacity_shape(type)
     fits = array.ndim == len(shape) and all(
         found == size or (axis == 0 and declared == DYNAMIC_INDEX and found <= size)

@@ -1,1 +1,1 @@
-"""Tile kernels: contract, reference, cost and time."""
+"""Tile kernels: interface, reference, cost and time."""

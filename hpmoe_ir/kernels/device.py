@@ -1,7 +1,7 @@
-"""Constants of the device headers that the compiler has to know.
+"""Constants of the device headers that the compiler needs.
 
-Each names the C++ constant that it repeats; `test/unit/kernels/test_kernel_constants.py` compares
-them.
+If a C++ constant has the same value, the docstring names it, and
+`test/unit/kernels/test_kernel_constants.py` compares the two.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ FRACTAL = 16
 """Rows and columns of a fractal, the unit of the cube; `kFractal` of hpmoe/machine.h."""
 
 CUBE_MACS = FRACTAL**3
-"""Multiply-accumulates of 16-bit operands that a matrix core does in a cycle."""
+"""Multiply-accumulates of 16-bit operands per cycle of a matrix core."""
 
 ELEMENT_BYTES = 2
 """Bytes of an element of activation type: bf16 or f16."""
@@ -19,7 +19,7 @@ FLOAT_BYTES = 4
 """Bytes of a sum in L0C, and of an element that a vector kernel computes with."""
 
 BUFFERS = 2
-"""L0A, L0B and L1 hold two of each thing: one is loaded while the other is used."""
+"""Double buffering in L0A, L0B and L1: one buffer is loaded while the other is used."""
 
 UB_BYTES = 183 * 1024
 """Bytes of UB that a kernel may use; `kUbBytes` of hpmoe/machine.h."""

@@ -1,6 +1,6 @@
-"""Kernels that work element by element on the rows that they are given.
+"""Elementwise kernels on rows.
 
-References work on the tiles that a task is given and on nothing else, in float32.
+References access only the tiles of their task and compute in float32.
 """
 
 from __future__ import annotations
@@ -91,4 +91,4 @@ ELEMENTWISE_KERNELS = (
         cost=_add_rows_cost,
     ),
 )
-"""The element-wise kernels."""
+"""The elementwise kernels."""

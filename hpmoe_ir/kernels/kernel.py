@@ -1,9 +1,9 @@
-"""The contract of a tile kernel: what the compiler knows of it.
+"""The description of a tile kernel that the compiler uses.
 
-A family of tasks names its kernel. The registry (`hpmoe_ir.kernels.registry`) then gives the kind
-of core that runs it, its arguments, what it computes (a NumPy reference), what it costs, how long
-it takes, and its Ascend C function. Passes and lowering know nothing else of a kernel, so another
-one takes its place by being registered and named (`substitute-kernel`).
+A family of tasks names its kernel. The registry (`hpmoe_ir.kernels.registry`) then provides its
+core kind, arguments, NumPy reference, cost, time estimate and Ascend C function. Passes and
+lowering use nothing else of a kernel, so a kernel is replaced by registering another one and
+naming it (`substitute-kernel`).
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Element(StrEnum):
     I32 = "i32"
     F32 = "f32"
     ACTIVATION_OR_F32 = "activation or f32"
-    """Whichever of the two the buffer has."""
+    """Either of the two types, as the buffer has it."""
 
 
 class KernelError(ValueError):
-    """A kernel that is not registered, or is registered twice."""
+    """A kernel name that is unknown or already registered."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ class TileOperand:
 
 @dataclass
 class TileView:
-    """A tile as the reference implementation sees it: a NumPy view and its place in the buffer.
+    """A tile as an argument of a reference: a NumPy view and its position in the buffer.
 
-    Elements of activation type are float32 values that the activation type can hold; `store`
-    rounds to it.
+    Elements of activation type are stored as float32 values that are exact in the activation type;
+    `store` rounds to it.
     """
 
     array: Array
@@ -68,20 +68,17 @@ class TileView:
 
 @dataclass(frozen=True)
 class Cost:
-    """What one task of a kernel costs, in units of the machine description.
-
-    Per row of the task's dynamic rows, or in all where it has none.
-    """
+    """Cost of a task, per dynamic row, or in total for tasks without dynamic rows."""
 
     macs: int = 0
     """Multiply-accumulates of the matrix core."""
     vector_elements: int = 0
-    """Elements that pass a vector instruction, counted once for each instruction."""
+    """Elements processed by vector instructions, counted once for each instruction."""
     bytes_moved: int = 0
     """Bytes between global and local memory."""
 
     def share(self, tasks: int) -> Cost:
-        """Returns the cost of each of `tasks` tasks that do the work together, rounded up."""
+        """Returns the cost of each of `tasks` tasks that share the work equally, rounded up."""
         return Cost(
             macs=ceil_div(self.macs, tasks),
             vector_elements=ceil_div(self.vector_elements, tasks),
@@ -91,7 +88,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class LocalUse:
-    """What a task of a kernel needs of its core: bytes of each local memory, flags between pipes.
+    """Local resources of a task: bytes of each local memory, and flag ids between pipes.
 
     The device headers have the same numbers as constants (`hpmoe/machine.h`).
     """
@@ -102,10 +99,10 @@ class LocalUse:
     l1: int = 0
     ub: int = 0
     event_ids: int = 0
-    """Flag ids of one pair of pipes, from 0."""
+    """Number of flag ids that a pair of pipes uses, from id 0."""
 
     def exceeds(self, machine: Machine) -> str:
-        """What does not fit the machine, empty where all does."""
+        """Returns a message naming the resource that exceeds the machine, "" if all fit."""
         for memory, needed, available in (
             ("L0A", self.l0a, machine.l0a_bytes),
             ("L0B", self.l0b, machine.l0b_bytes),
@@ -125,37 +122,37 @@ class LocalUse:
 
 @dataclass(frozen=True)
 class TileSizes:
-    """Sizes of the tiles of a family's tasks, from which costs and times follow."""
+    """Sizes of the tiles of a family's tasks, the inputs of cost and time functions."""
 
     rows: Float64Array
-    """Dynamic rows of each task, 1 where tasks have none."""
+    """Dynamic rows of each task, `[tasks]`; 1 if tasks have none."""
     read_columns: tuple[int, ...]
-    """Columns of each tile read, at its widest: the last block of a width may have fewer. 1 for
-    dynamic rows of one number each."""
+    """Largest number of columns of each tile read; the last block of columns may have fewer. 1 for
+    dynamic rows of a one-dimensional tile."""
     write_columns: tuple[int, ...]
-    """Columns of each tile written, likewise."""
+    """Largest number of columns of each tile written."""
     options: Mapping[str, int]
     """Options of the kernel."""
     result_rows: int = 1
-    """Rows of the first tile written, 1 where they are dynamic."""
+    """Rows of the first tile written; 1 if they are dynamic."""
     result_bytes: int = ELEMENT_BYTES
     """Bytes of an element of the first tile written."""
     sharing: int = 1
-    """Tasks that do together what `write_columns` and `rows` describe: an equal part each."""
+    """Number of tasks that share the work given by `write_columns` and `rows` in equal parts."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """What distinguishes a kernel from others that compute the same product.
+    """Properties that distinguish kernels which compute the same product.
 
-    Policies and tiling ask for these properties; they never look at the name of a kernel.
+    Policies and tiling use these properties, never the name of a kernel.
     """
 
     shares_product: bool = False
-    """Whether several tasks share a product. Its last scalars are the number of the task's first
-    block and of the tasks that share: of n tasks each does every n-th block, from its first on."""
+    """Whether several tasks share a product. The last two scalars are then the task's first block
+    and the number n of tasks that share; the task computes every n-th block from its first on."""
     cann_like: bool = False
-    """Whether it uses a matrix core as CANN's grouped matmul does: L1 for double buffers alone."""
+    """Whether L1 is used only for double buffering, as in CANN's grouped matmul."""
 
 
 @dataclass(frozen=True)
@@ -177,36 +174,35 @@ class AscendCFunction:
 
 
 LocalFunction: TypeAlias = Callable[[Mapping[str, int]], LocalUse]
-"""options: what a task needs of its core."""
+"""(options) -> local resources of a task."""
 
 Reference: TypeAlias = Callable[
     [Sequence[TileView], Sequence[TileView], Mapping[str, int], Sequence[int]], None
 ]
-"""reads, writes, options, scalars: computes the writes in NumPy."""
+"""(reads, writes, options, scalars): computes the written tiles in NumPy."""
 
 CostFunction: TypeAlias = Callable[[Sequence[int], Sequence[int], Mapping[str, int]], Cost]
-"""columns of the reads, columns of the writes, options: cost of one row."""
+"""(columns of each read, columns of each write, options) -> cost of one row."""
 
 TimeFunction: TypeAlias = Callable[["Kernel", Machine, TileSizes], Float64Array]
-"""kernel, machine, sizes: seconds of each task on a core that has the chip for itself."""
+"""(kernel, machine, sizes) -> seconds of each task, `[tasks]`, on a core without contention."""
 
 
 def vector_local(options: Mapping[str, int]) -> LocalUse:
-    """Returns what a vector kernel may use at most: UB but for the worker's part, two flag ids."""
+    """Returns the most that a vector kernel may use: UB without the worker's part, two flag ids."""
     return LocalUse(ub=UB_BYTES, event_ids=2)
 
 
 def no_cost(reads: Sequence[int], writes: Sequence[int], options: Mapping[str, int]) -> Cost:
-    """Returns no cost: for kernels whose tasks are few and short."""
+    """Returns zero cost, for kernels with few and short tasks."""
     return Cost()
 
 
 def time_by_cost(kernel: Kernel, machine: Machine, sizes: TileSizes) -> Float64Array:
-    """Computes times from the kernel's cost: that of the busiest unit, for each row.
+    """Returns seconds of each task, `[tasks]`: its rows times the time of the busiest unit per row.
 
-    A matrix kernel takes as long as its products at the peak of the cube. A vector kernel takes as
-    long as its vector instructions or its transfers, whichever is longer; each row is a transfer
-    of its own.
+    For a matrix kernel, that is the time of its products at the peak of the cube; for a vector
+    kernel, the longer of its vector instructions and its transfers, one transfer per row.
     """
     cost = kernel.task_cost(sizes)
     rates = machine.rates
@@ -231,45 +227,45 @@ class Kernel:
     reads: tuple[TileOperand, ...]
     writes: tuple[TileOperand, ...]
     ascendc: AscendCFunction
-    """Its implementation for the target `ascendc`."""
+    """Implementation for the target `ascendc`."""
     reference: Reference
-    """What it computes, in NumPy: how the tile and queue levels are run."""
+    """NumPy reference, by which the interpreter runs the tile and queue levels."""
     cost: CostFunction = no_cost
-    """What one row of a task costs."""
+    """Cost of one row of a task."""
     time: TimeFunction = time_by_cost
-    """How long tasks take, roughly: for policies that compare orders, not for predictions."""
+    """Rough time estimate, for policies that compare orders, not for predictions."""
     options: tuple[str, ...] = ()
     """Integer template arguments, after the element type."""
     scalars: tuple[str, ...] = ()
     """uint32_t arguments, after the tiles."""
     local_use: LocalFunction = vector_local
-    """What a task needs of its core."""
+    """Local memories and flags that a task uses."""
     variant_of: str = ""
-    """Name of the kernel that this is a variant of; empty for a kernel of its own."""
+    """Name of the kernel that this is a variant of; empty if it is none."""
     variant: Variant = Variant()
 
     @property
     def base(self) -> str:
-        """Name of the kernel that this is a variant of, its own name where it is none."""
+        """Name of the kernel that this is a variant of; its own name if it is none."""
         return self.variant_of or self.name
 
     def task_cost(self, sizes: TileSizes) -> Cost:
-        """Computes what one row of a task costs, or a whole task that has no dynamic rows.
+        """Returns the cost of one row of a task, or of a whole task without dynamic rows.
 
-        Of tasks that share a product, each has an equal part, rounded up.
+        Tasks that share a product have equal parts of its cost, rounded up.
         """
         cost = self.cost(sizes.read_columns, sizes.write_columns, sizes.options)
         return cost.share(sizes.sharing)
 
     def seconds(self, machine: Machine, sizes: TileSizes) -> Float64Array:
-        """Estimates the time of each task of a family on a core that has the chip for itself.
+        """Estimates the seconds of each task of a family, `[tasks]`, on a core without contention.
 
-        What the worker does before and after a task, polls and signals, is not part of it.
+        The worker's polls and signals before and after a task are not included.
         """
         return self.time(self, machine, sizes)
 
     def mismatch(self, core: str, reads: int, writes: int, scalars: int, options: set[str]) -> str:
-        """What is wrong with a use of the kernel, empty when nothing is."""
+        """Returns an error message for an invalid use of the kernel, "" for a valid one."""
         for what, expected, found in (
             ("reads", len(self.reads), reads),
             ("writes", len(self.writes), writes),
@@ -286,10 +282,10 @@ class Kernel:
         return ""
 
     def cannot_replace(self, other: Kernel) -> str:
-        """What keeps this kernel from taking the place of `other`, empty when nothing does.
+        """Returns why this kernel cannot replace `other`, "" if it can.
 
-        Core kind and elements of the tiles must be the same, and as many scalars. Options that
-        this kernel does not have are left out; it may not need others.
+        Core kind, element types of the tiles and number of scalars must be equal. Options that this
+        kernel does not have are dropped; it may not require others.
         """
         for what, expected, found in (
             ("core", other.core, self.core),

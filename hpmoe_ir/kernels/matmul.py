@@ -1,14 +1,13 @@
 """The matrix kernels, each in four variants.
 
-A task does a whole product, or tasks share one: each then does every n-th block of it. Which
-elements of the result are a task's depends on the number of rows, but no two tasks have the same; a
-family of such tasks writes `scatter`. CANN-like variants compute the same but use a core as CANN's
-grouped matmul does, block by block: L1 holds two chunks of both operands and nothing that stays,
-and a block of a gradient is stored before the next is begun. With them other systems' schedules are
-compared.
+A task computes a whole product, or n tasks share one and each computes every n-th block of it. The
+elements of the result that a task writes then depend on the number of rows but are disjoint, so
+such a family writes `scatter`. CANN-like variants compute the same but use a core as CANN's grouped
+matmul does, block by block: L1 only double-buffers chunks of both operands, and a block of a
+gradient is stored before the next one begins. They serve to compare other systems' schedules.
 
-References work on the tiles that a task is given and on nothing else; sums over rows are in NumPy's
-order, others in the order of the device code.
+References access only the tiles of their task; sums over rows are in NumPy's order, others in the
+order of the device code.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def _weight_gradient(
 def _blocks(
     out: TileView, options: Mapping[str, int], share: Sequence[int]
 ) -> Iterator[tuple[slice, slice, TileView]]:
-    """Rows, columns and tile of each block of a share."""
+    """Yields rows, columns and tile of each block of a task's share."""
     first, step = share
     rows, cols = out.array.shape
     m, n = options["tile_m"], options["tile_n"]
@@ -90,7 +89,7 @@ def _weight_gradient_shared(
 
 
 def _grouped_matmul_cost(reads: Sequence[int], writes: Sequence[int], o: Mapping[str, int]) -> Cost:
-    # Both operands come once for each L0 tile that they take part in.
+    # Both operands are loaded once for each L0 tile that uses them.
     rows = reads[0] * ceil_div(writes[0], o["tile_n"])
     weights = ceil_div(reads[0] * writes[0], o["tile_m"])
     return Cost(
@@ -102,7 +101,7 @@ def _grouped_matmul_cost(reads: Sequence[int], writes: Sequence[int], o: Mapping
 def _weight_gradient_cost(
     reads: Sequence[int], writes: Sequence[int], o: Mapping[str, int]
 ) -> Cost:
-    # Both operands come once for each L0 tile that they take part in. The result is written once,
+    # Both operands are loaded once for each L0 tile that uses them. The result is written once,
     # however many rows there are, so it is not part of the cost of a row.
     lhs = reads[0] * ceil_div(reads[1], o["tile_n"])
     rhs = reads[1] * ceil_div(reads[0], o["tile_m"])
@@ -110,9 +109,9 @@ def _weight_gradient_cost(
 
 
 def _local_use(options: Mapping[str, int]) -> LocalUse:
-    """Two steps in L0A and L0B, one result in L0C; of L1 at least two steps of both operands.
+    """Returns the memory use: two steps in L0A and L0B, one result in L0C, two steps in L1.
 
-    That is what hpmoe/matmul_block.h needs; of L1 it takes as many steps as fit twice.
+    These are the minima of hpmoe/matmul_block.h, which uses as many steps of L1 as fit twice.
     """
     m, n, k = (options[option] for option in TILE_OPTIONS)
     return LocalUse(
@@ -128,8 +127,8 @@ def _variants(kernel: Kernel, shared: Reference, cann_like: str) -> tuple[Kernel
     """Returns a kernel and its variants.
 
     `shared` is the reference of a task that shares a product, `cann_like` the C++ function of the
-    CANN-like variants. The C++ functions take the scalars of a shared product, by default those of
-    a whole one.
+    CANN-like variants. The scalars of the C++ functions, which describe the share of a product,
+    default to a whole one.
     """
     share = replace(
         kernel,

@@ -9,12 +9,12 @@ from hpmoe_ir.machines.machine import Machine
 
 
 class TileSizeError(ValueError):
-    """A tile that does not fit the machine."""
+    """A tile that does not fit the memories of the machine."""
 
 
 @dataclass(frozen=True)
 class MatmulTile:
-    """Rows, columns and depth of one multiplication from L0."""
+    """Rows, columns and depth of one matrix multiplication in L0."""
 
     m: int
     n: int
@@ -22,11 +22,11 @@ class MatmulTile:
 
 
 def largest_matmul_tile(machine: Machine) -> MatmulTile:
-    """The tile with most products for its loads that fits L0A, L0B (two buffers each) and L0C.
+    """Returns the tile of highest arithmetic intensity that fits L0A, L0B (two buffers) and L0C.
 
-    The accumulator in L0C decides: of all m x n that fill it best, the one that needs fewest loads
-    a product (largest m * n / (m + n)), with n >= m since rows of an expert can be few. Then the
-    deepest k, a power of two so that depths of models divide evenly.
+    Of all m x n whose accumulator fills L0C best, the one with the fewest loads per product
+    (largest m * n / (m + n)) is chosen, with n >= m since an expert may have few rows. Then k is
+    the largest power of two that fits, so that the depths of models divide evenly.
     """
     accumulators = machine.l0c_bytes // FLOAT_BYTES
     a = machine.l0a_bytes // (BUFFERS * ELEMENT_BYTES)
@@ -50,7 +50,7 @@ def largest_matmul_tile(machine: Machine) -> MatmulTile:
 
 
 def check_matmul_tile(tile: MatmulTile, machine: Machine) -> None:
-    """Raises TileSizeError naming the memory that the tile does not fit."""
+    """Checks that a tile fits; raises TileSizeError naming the memory that is too small."""
     for name, size in (("m", tile.m), ("n", tile.n), ("k", tile.k)):
         if size <= 0 or size % FRACTAL:
             raise TileSizeError(

@@ -1,9 +1,9 @@
-"""How long matrix tasks take, roughly: what their kernels load, multiply and store.
+"""Time estimates of matrix tasks from the loads, multiplications and stores of their kernels.
 
 The counts are those of `GroupedMatmul` and `WeightGradient` (docs/tile-kernels.md): blocks of the
-result one after the other, of whose operands a part may stay in L1. They are good to some percent
-for models' sizes and the machine's largest tile; where tasks have a few fractals to multiply, the
-starts of everything take longer than they count.
+result in sequence, with a part of the operands kept in L1. They are accurate to some percent for
+sizes of real models and the machine's largest tile; tasks of only a few fractals take longer than
+estimated, since fixed start-up costs dominate.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _tile(sizes: TileSizes) -> MatmulTile:
 
 @dataclass(frozen=True)
 class _Product:
-    """A product that one task does, or several share: arrays have an element for each task."""
+    """A product that one task computes or several share; arrays have an element for each task."""
 
     machine: Machine
     tile: MatmulTile
@@ -76,16 +76,16 @@ class _Product:
     depth: Float64Array
     """The inner dimension."""
     result_bytes: int
-    """Of an element of the result."""
+    """Bytes of an element of the result."""
     sharing: int = 1
-    """Tasks that share it, block by block."""
+    """Number of tasks that share the product, block by block."""
     cann_like: bool = False
-    """Whether nothing stays in L1; of a gradient a block is then stored before the next begins."""
+    """Whether L1 keeps no operands; a block of a gradient is then stored before the next begins."""
     gradient: bool = False
-    """Whether it is a weight gradient, of which blocks can be narrow and rows go in sections."""
+    """Whether the product is a weight gradient, with narrow blocks and rows in sections."""
 
     def seconds(self) -> Float64Array:
-        """Of each task, on a core that has the chip for itself."""
+        """Returns the seconds of each task, `[tasks]`, on a core without contention."""
         whole = self._by_blocks(self.tile.n)
         if not self.gradient or self.cann_like:
             return whole
@@ -99,19 +99,19 @@ class _Product:
         return np.where(few, over_few, over_many)
 
     def _results(self, cols: int) -> int:
-        """Results that L0C holds."""
+        """Returns the number of results that fit L0C, at most 2."""
         return min(2, self.machine.l0c_bytes // (FLOAT_BYTES * self.tile.m * cols))
 
     def _step(self, width: int) -> int:
-        """Bytes of an operand in a step."""
+        """Returns the bytes of an operand of `width` rows or columns in a step."""
         return ELEMENT_BYTES * width * self.tile.k
 
     def _blocks(self, cols: int) -> tuple[Float64Array, int]:
-        """Blocks below and beside each other; a product without rows has none."""
+        """Returns the number of blocks along rows and along columns; no rows give no blocks."""
         return np.ceil(self.down / self.tile.m), ceil_div(self.across, cols)
 
     def _chunks(self, cols: int) -> tuple[Float64Array, Float64Array, Float64Array]:
-        """Steps of a chunk, chunks of a block, and how many of the left operand's stay in L1."""
+        """Returns steps per chunk, chunks per block, and chunks of the left operand kept in L1."""
         lhs, rhs = self._step(self.tile.m), self._step(cols)
         usable = self.machine.l1_usable
         fit = min(max(usable // (BUFFERS * (lhs + rhs)), 1), MAX_STEPS)
@@ -132,7 +132,7 @@ class _Product:
         down, across = self._blocks(cols)
         blocks = np.maximum(down * across, 1)
         steps, chunks, kept = self._chunks(cols)
-        # Each task that shares the product loads what stays for itself.
+        # Each task that shares the product loads the kept chunks separately.
         first = min(self.sharing, across)
         lhs_chunks = down * (first * chunks + (across - first) * (chunks - kept))
         rhs_chunks = blocks * chunks
@@ -169,7 +169,7 @@ class _Product:
         return busiest + store / np.maximum(sections * down * across, 1) + begin
 
     def _steps(self) -> Float64Array:
-        """Steps of the inner dimension; one where it is 0."""
+        """Returns the steps of the inner dimension, at least one."""
         return np.maximum(np.ceil(self.depth / self.tile.k), 1)
 
     def _multiply(self, blocks: Float64Array) -> Float64Array:

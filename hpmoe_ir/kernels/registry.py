@@ -1,4 +1,4 @@
-"""The kernel registry: built-in kernels, those of this process, and those of installed packages."""
+"""The kernel registry: kernels that are built in, registered by this process, or installed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _registry: dict[str, Kernel] = {kernel.name: kernel for kernel in _BUILT_IN}
 
 
 def register_kernel(kernel: Kernel) -> Kernel:
-    """Adds a kernel to the library; raises KernelError where the name is taken by another."""
+    """Registers a kernel and returns it; raises KernelError if another one has its name."""
     known = _registry.get(kernel.name)
     if known is not None and known != kernel:
         raise KernelError(
@@ -29,9 +29,9 @@ def register_kernel(kernel: Kernel) -> Kernel:
 
 
 def find_kernel(name: str) -> Kernel:
-    """Finds a kernel by name: built in, registered in this process, or of an installed package.
+    """Returns a kernel by name: built in, registered by this process, or of an installed package.
 
-    Raises KernelError with the nearest name where there is none.
+    Raises KernelError for an unknown name, with the nearest known one.
     """
     if name not in _registry:
         others = extensions(KERNELS)
@@ -45,9 +45,9 @@ def find_kernel(name: str) -> Kernel:
 
 
 def find_variant(base: str, variant: Variant) -> Kernel:
-    """Finds the built-in or registered variant of the kernel `base`, or that kernel itself.
+    """Returns the kernel `base` or its variant with the properties `variant`.
 
-    Raises KernelError where there is none.
+    Raises KernelError if there is none.
     """
     for kernel in _registry.values():
         if kernel.base == base and kernel.variant == variant:
@@ -56,7 +56,7 @@ def find_variant(base: str, variant: Variant) -> Kernel:
 
 
 def _load(point: EntryPoint) -> Kernel:
-    """The kernel of another package's entry point, registered from now on."""
+    """Loads and registers the kernel of another package's entry point."""
     try:
         kernel = point.load()
     except (ImportError, AttributeError) as e:

@@ -1,15 +1,15 @@
-"""Layout of a route in memory: where each expert's and each rank's rows begin.
+"""Memory layout of a route: the first rows of each expert and each rank.
 
-One int32 buffer for each rank, built on the device from the counts that all ranks exchange
-(`build_route`). The arrays, each padded to whole 64-byte lines:
+A route is one int32 buffer on each rank, built on the device from the exchanged counts
+(`build_route`). Its arrays, each padded to whole 64-byte lines:
 
 | array          | length  | value |
 | -------------- | ------- | ----- |
 | header         | 16      | status, rank over capacity, its rows, the capacity |
 | sent_begin     | E + 1   | first row of global expert x in this rank's send order |
-| dest_begin     | E       | first row in the owner's receive buffer of what this rank sends to x |
+| dest_begin     | E       | first row of this rank's rows for x, in the receive order of x's rank |
 | received_begin | L*R + 1 | first row received for (local expert e, source s), at e * R + s |
-| return_begin   | L*R     | first row in source s's send order of what local expert e got from it |
+| return_begin   | L*R     | first row of s's rows for e, in s's send order, at e * R + s |
 
 E experts, R ranks, L = E / R experts on each rank.
 """
@@ -29,7 +29,7 @@ STATUS_OVER_CAPACITY = 1
 
 
 def padded(words: int) -> int:
-    """`words` rounded up to whole 64-byte lines."""
+    """Returns `words` rounded up to whole 64-byte lines."""
     return round_up(words, WORDS_PER_LINE)
 
 
@@ -42,7 +42,7 @@ class RouteLayout:
 
     @property
     def local(self) -> int:
-        """Experts on each rank."""
+        """Number of experts on each rank."""
         return self.experts // self.ranks
 
     @property
@@ -71,11 +71,11 @@ class RouteLayout:
         return self.return_begin + padded(self.local * self.ranks)
 
     def build(self, counts: AnyIntegers, rank: int, capacity: int) -> AnyIntegers:
-        """The route of `rank`, int32[words].
+        """Returns the route of `rank`, int32[words].
 
         `counts` is int32[R, 2 * E]: for each source rank the rows that it sends to each expert,
-        then their exclusive prefix sum. Where a rank would receive more than `capacity` rows, only
-        the header is filled in, on every rank alike: the first such rank and its rows.
+        then their exclusive prefix sum. If any rank would receive more than `capacity` rows, every
+        rank's route has only the header, with the first such rank and its rows.
         """
         route = np.zeros(self.words, dtype=np.int32)
         sent, begin = counts[:, : self.experts], counts[:, self.experts :]

@@ -1,6 +1,6 @@
-"""Kernels that make a route: how many tokens go where, and where their rows begin.
+"""Kernels that build a route: they count and exchange tokens, and compute the first rows.
 
-References work on the tiles that a task is given and on nothing else.
+References access only the tiles of their task.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _ints(*names: str) -> tuple[TileOperand, ...]:
 
 
 def _function(name: str, header: str) -> AscendCFunction:
-    """A function on numbers of rows, which has nothing to do with the activation type."""
+    """Returns a function on row counts, which is independent of the activation type."""
     return AscendCFunction(f"hpmoe::{name}", f"hpmoe/{header}", templated=False)
 
 
@@ -100,4 +100,4 @@ ROUTING_KERNELS = (
         scalars=("rank", "capacity"),
     ),
 )
-"""The kernels that make a route."""
+"""The kernels that build a route."""

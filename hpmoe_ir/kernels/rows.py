@@ -1,7 +1,7 @@
 """Kernels that move rows of tokens, or sum those of a token's copies.
 
-References work on the tiles that a task is given and on nothing else. Sums are in float32, in the
-order of the device code but for the long sums of `gate_gradient`, which are in NumPy's.
+References access only the tiles of their task. Sums are in float32, in the order of the device
+code except for the long sums of `gate_gradient`, which are in NumPy's order.
 """
 
 from __future__ import annotations

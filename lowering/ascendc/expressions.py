@@ -54,12 +54,12 @@ _SPACES = {MemorySpace.WORKSPACE: "Workspace", MemorySpace.WINDOW: "Window"}
 
 
 def enumerator(size: Size | Offset) -> str:
-    """Name of a word of the task table."""
+    """Returns the C++ enumerator of a word of the task table."""
     return f"k{size.name}"
 
 
 def expression(expr: IntExpr) -> str:
-    """An integer expression."""
+    """Returns the C++ text of an integer expression."""
     match expr:
         case Number():
             return str(expr.value)
@@ -85,7 +85,7 @@ def _operand(expr: IntExpr) -> str:
 
 
 def flat_index(flat: FlatIndex) -> str:
-    """The row-major number of an index; 0 where it has no dimensions."""
+    """Returns the C++ text of the row-major number of an index; `0` without dimensions."""
     if not flat.indices:
         return "0"
     text = expression(flat.indices[0])
@@ -96,19 +96,19 @@ def flat_index(flat: FlatIndex) -> str:
 
 
 def _counter(event: EventNumber) -> str:
-    """Number of an event's first counter."""
+    """Returns the C++ text of the number of an event's first counter."""
     first = expression(event.first)
     return first if event.index is None else f"{first} + {flat_index(event.index)}"
 
 
 def event_number(event: EventNumber) -> str:
-    """Number of the counter of an event that this launch uses."""
+    """Returns the C++ text of the number of the event's counter that this launch uses."""
     counter = _counter(event)
     return counter if event.copy is None else f"env.InTurn({counter}, {expression(event.copy)})"
 
 
 def wait_statement(event: EventNumber) -> str:
-    """Waits for an event."""
+    """Returns the C++ statement that waits for an event."""
     counter = _counter(event)
     if event.copy is None:
         return f"env.Wait({counter});"
@@ -116,7 +116,7 @@ def wait_statement(event: EventNumber) -> str:
 
 
 def signal_statement(signal: Signal) -> str:
-    """Signals an event."""
+    """Returns the C++ statement that signals an event."""
     event = event_number(signal.event)
     if signal.peer is None:
         return f"env.Signal({event});"
@@ -124,7 +124,7 @@ def signal_statement(signal: Signal) -> str:
 
 
 def row_range(rows: RowRange) -> str:
-    """A value of `hpmoe::Rows`."""
+    """Returns a C++ expression of type `hpmoe::Rows`."""
     match rows.segment, rows.operands:
         case RowSegment.TOKENS, (part, parts):
             text = f"env.TokenChunk({expression(part)}, {expression(parts)})"
@@ -153,7 +153,7 @@ def _chunk(rows: str, chunk: ChunkOf | None) -> str:
 
 
 def _extent(extent: Extent) -> tuple[str, str]:
-    """First element and number of elements of a dimension."""
+    """Returns C++ texts of the first element and the number of elements of a dimension."""
     match extent:
         case WholeExtent(size):
             return "0", expression(size)
@@ -165,7 +165,7 @@ def _extent(extent: Extent) -> tuple[str, str]:
 
 
 def tile(tile: Tile) -> str:
-    """A value of `hpmoe::Tile`."""
+    """Returns a C++ expression of type `hpmoe::Tile`."""
     element = ELEMENTS[tile.element]
     address = _address(tile.address, element)
     for step in tile.steps:

@@ -21,9 +21,8 @@ from hpmoe_ir.machines.core_kind import CoreKind
 
 @dataclass(frozen=True)
 class AscendCTarget(Target):
-    """Writes the device source: a function for each family of tasks, a switch for each kind of
-    core, and the kernel's entry.
-
+    """Writes the device source: a function for each family of tasks, a switch over families for
+    each kind of core, and the kernel's entry.
     Needs a `queue.program` with planned memory and allocated events. The text holds the structure
     of the program; sizes are looked up in the task table (`task-table`).
     """
@@ -31,7 +30,7 @@ class AscendCTarget(Target):
     name = "ascendc"
 
     program: str = ""
-    """Which program, where the module has several."""
+    """Name of the program, for a module with several."""
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
         plan = plan_program(lowered_program(module, self.name, self.program))
@@ -39,7 +38,7 @@ class AscendCTarget(Target):
 
 
 def device_source(plan: ProgramPlan) -> str:
-    """Returns the text of the device source of a program."""
+    """Returns the device source of a program as text."""
     headers = {family.header for family in plan.families} | {"hpmoe/worker.h"}
     if plan.credits:
         headers.add("hpmoe/credit.h")
@@ -95,7 +94,7 @@ extern "C" __schedmode__(1) __global__ __mix__(1, 2) __aicore__ void {plan.name}
 
 
 def _waits(plan: ProgramPlan) -> str:
-    """A further argument for how the program waits; none where it waits without end."""
+    """Returns the argument with the budget and pauses of waits, "" if the program sets none."""
     waits = plan.waits
     if waits is None:
         return ""
@@ -103,7 +102,7 @@ def _waits(plan: ProgramPlan) -> str:
 
 
 def _switch(families: Sequence[FamilyPlan], core: CoreKind) -> str:
-    """The functions of one kind of core, by number of the family."""
+    """Returns the switch from family number to function for one kind of core."""
     cases = [
         f"      case {i}:\n        return {family.function}(env, args, point);"
         for i, family in enumerate(families)

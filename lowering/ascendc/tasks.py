@@ -22,7 +22,7 @@ from hpmoe_ir.lowering.plan.family import FamilyPlan, KernelCall, Operand, Route
 
 
 def family_function(family: FamilyPlan) -> str:
-    """The function that runs a task of a family."""
+    """Returns the C++ function that runs a task of a family."""
     names = ", ".join(d.name for d in family.dimensions)
     head = f"__aicore__ inline void {family.function}("
     parameters = ["const hpmoe::Env& env", "const Arguments& args", "uint32_t point"]
@@ -46,12 +46,12 @@ def family_function(family: FamilyPlan) -> str:
 
 
 def _statements(lines: Sequence[str]) -> list[str]:
-    """The statements of a function, nested ones indented, with line breaks where they are long."""
+    """Indents nested statements of a function and breaks long ones into lines."""
     return [statement(line.lstrip(), 2 + len(line) - len(line.lstrip())) for line in lines]
 
 
 def _coordinates(family: FamilyPlan) -> list[str]:
-    """Coordinates of the grid point, the last one first."""
+    """Returns definitions of the grid point's coordinates, last coordinate first."""
     lines: list[str] = []
     for dimension in reversed(family.dimensions):
         if dimension.extent is None:
@@ -98,7 +98,7 @@ def _call(call: KernelCall) -> str:
 
 
 def credit_function(credit: CreditPlan) -> str:
-    """The function that gives a credit."""
+    """Returns the C++ function that adds the missing signals of empty puts."""
     route, side, chunks = credit.route, credit.side, credit.chunks
     place = f"{enumerator(route.offset)}, {expression(route.experts)}"
     events = f"hpmoe::Credit::k{side}, {expression(credit.events)}"
@@ -129,7 +129,7 @@ def credit_function(credit: CreditPlan) -> str:
 
 
 def _source_lines(credit: CreditPlan) -> list[str]:
-    """What is counted for one source rank and one expert."""
+    """Returns the statements that count the empty puts of one source rank and one expert."""
     side, chunks = credit.side, credit.chunks
     expert = expression(credit.expert)
     of = f"{expert}, source" if side is CreditSide.RECEIVED else expert
@@ -151,7 +151,7 @@ def _source_lines(credit: CreditPlan) -> list[str]:
 
 
 def _loops(loops: Sequence[Loop], body: Sequence[str]) -> list[str]:
-    """Lines of nested loops over coordinates, with `body` in the innermost one."""
+    """Returns the lines of nested loops over coordinates around `body`."""
     lines = list(body)
     for loop in reversed(loops):
         name = loop.coordinate

@@ -7,7 +7,7 @@ from hpmoe_ir.lowering.host.plan import HostArgument, HostPlan
 
 
 def example_source(plan: HostPlan) -> str:
-    """Text of `main.cpp`."""
+    """Returns the text of `main.cpp`."""
     name = plan.name
     inputs = [a for a in plan.arguments if not a.output]
     outputs = [a for a in plan.arguments if a.output]

@@ -1,4 +1,4 @@
-"""What the host side needs to know of a program."""
+"""The plan of the host side of a program: sizes, arguments and names."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ STATUS_TYPE = BufferType((16,), i32)
 
 @dataclass(frozen=True)
 class HostArgument:
-    """A buffer that the caller gives to a launch."""
+    """A buffer that the caller passes to a launch."""
 
     name: str
     output: bool
     of_tokens: bool
-    """Whether it has one row for each token of the rank."""
+    """Whether the buffer has one row for each token of the rank."""
     row_bytes: int
-    """Bytes of one row, or of the whole buffer where rows are no tokens."""
+    """Bytes of one token row, or of the whole buffer if it has no token rows."""
     shape: str
-    """For people: `[tokens, 64] bf16`."""
+    """Shape and element type for readers: `[tokens, 64] bf16`."""
 
 
 @dataclass(frozen=True)
 class HostPlan:
-    """Numbers and names that the host side is generated from."""
+    """Sizes and names from which the host side is generated."""
 
     name: str
     arch: str
     ranks: int
     tokens: int
-    """Most tokens of a rank."""
+    """Largest number of tokens of a rank."""
     workspace_bytes: int
     window_bytes: int
     header: tuple[int, ...]
     """Words of the header of the task table."""
     arguments: tuple[HostArgument, ...]
-    """In the order of the kernel's arguments, without the status."""
+    """The caller's buffers without the status, in the order of the kernel's arguments."""
     events: tuple[tuple[str, int, int], ...]
-    """Name, first number and count of each family of events, where waits have a budget."""
+    """Name, first number and count of each family of events; empty unless waits have a budget."""
     tasks: tuple[tuple[str, tuple[int, ...]], ...]
-    """Name and extents of each family of tasks, where waits have a budget."""
+    """Name and extents of each family of tasks; empty unless waits have a budget."""
     kernel_arguments: tuple[str, ...]
-    """All of the caller's and the status, in the kernel's order."""
+    """The caller's buffers and the status, in the order of the kernel's arguments."""
     status: str
     """The kernel argument that is the status."""
 
@@ -60,7 +60,7 @@ class HostPlan:
 def host_plan(plan: ProgramPlan, table: bytes) -> HostPlan:
     """Returns the plan of the host side of a program whose task table is `table`.
 
-    Raises RefusedError where the program has no status.
+    Raises RefusedError if the program has no status.
     """
     program = plan.program
     status = program.status

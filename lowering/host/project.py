@@ -17,10 +17,10 @@ RUNTIME = Path(hpmoe_ir.__file__).parent / "runtime"
 
 
 def project_files(program: ProgramPlan, device_source: str, table: bytes) -> dict[str, str | bytes]:
-    """Returns the files of the project by relative name, the same for the same program.
+    """Returns the files of the project by relative path, deterministic for a program.
 
-    `device_source` and `table` are what the targets `ascendc` and `task-table` print. Raises
-    RefusedError where the program can't have a host side.
+    `device_source` and `table` are the outputs of the targets `ascendc` and `task-table`. Raises
+    RefusedError if the program cannot have a host side.
     """
     plan = host_plan(program, table)
     host = _headers(RUNTIME / "host", "hpmoe_host")
@@ -37,7 +37,7 @@ def project_files(program: ProgramPlan, device_source: str, table: bytes) -> dic
     }
     files |= host
     files |= {f"include/{n}": text for n, text in _headers(RUNTIME / "device", "hpmoe").items()}
-    # Kernels that are registered from elsewhere bring the headers of their include directory.
+    # For kernels of other packages, the headers of their include directories are copied.
     for family in program.families:
         if family.include is not None:
             files[f"include/{family.header}"] = (family.include / family.header).read_text()
@@ -82,7 +82,7 @@ def _enqueue(name: str) -> str:
 
 
 def kernel_source(plan: HostPlan) -> str:
-    """Text of `kernel.asc`: the device source and what launches it."""
+    """Returns the text of `kernel.asc`: the device source and its launch function."""
     given = [
         "Address(call.status)" if a == plan.status else f"Address(arguments.{a})"
         for a in plan.kernel_arguments

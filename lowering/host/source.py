@@ -1,7 +1,7 @@
 """`host`: the host side of a queue program, C++ with the ACL runtime and symmetric memory.
 
-What all layers share is C++ in `hpmoe_ir/runtime/host`; generated is what differs: the numbers of
-the layer and a C interface with its buffers by name.
+Code that all layers share is in `hpmoe_ir/runtime/host`; generated are the sizes of the layer and a
+C interface with its buffers by name.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class HostTarget(Target):
     name = "host"
 
     program: str = ""
-    """Which program, where the module has several."""
+    """Name of the program, for a module with several."""
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
         plan = plan_program(lowered_program(module, self.name, self.program))
@@ -39,7 +39,7 @@ class HostTarget(Target):
 
 
 def host_header(plan: HostPlan) -> str:
-    """Text of `host.h`, the C interface of the layer."""
+    """Returns the text of `host.h`, the C interface of the layer."""
     name, guard = plan.name, f"HPMOE_{plan.name.upper()}_HOST_H_"
     fields = commented(
         [(f"{'' if a.output else 'const '}void* {a.name};", a.shape) for a in plan.arguments],
@@ -135,7 +135,7 @@ def _launch(name: str) -> str:
 
 
 def host_source(plan: HostPlan) -> str:
-    """Text of `host.cpp`."""
+    """Returns the text of `host.cpp`."""
     name = plan.name
     numbers = commented(
         [
@@ -231,7 +231,7 @@ int {name}_destroy({name}_handle* handle) {{
 
 
 def _wait_names(plan: HostPlan) -> str:
-    """The names by which a wait that has given up is told; none where waits have no budget."""
+    """Returns the names of events and tasks for reports of timed-out waits; "" without a budget."""
     if not plan.events:
         return ""
     events = "\n".join(
@@ -255,6 +255,6 @@ def _wait_names(plan: HostPlan) -> str:
 
 
 def _not_null(name: str, call: str, what: str) -> str:
-    """A statement that refuses a null pointer."""
+    """Returns a statement that rejects a null pointer."""
     text = f'"{name}_{call}: {what}: found a null pointer"'
     return listed("    hpmoe_host::Require(", [f"{what} != nullptr", text], ");")

@@ -1,4 +1,4 @@
-"""From the accesses of a task to tiles: the one place of lowering that reads selectors."""
+"""Plans tiles and row ranges from accesses; no other module of lowering reads selectors."""
 
 from __future__ import annotations
 
@@ -51,21 +51,21 @@ from hpmoe_ir.lowering.program import LoweringError
 
 @dataclass
 class AccessPlanner:
-    """Plans the tiles of one family of tasks, and the row ranges that they share."""
+    """Plans the tiles of one family of tasks and their shared row ranges."""
 
     scope: Scope
     blocks: Counter[str] = field(default_factory=Counter[str])
-    """How often an extent has been cut into blocks so far, by its name."""
+    """Number of block extents planned so far, by name of the extent."""
     rows: dict[tuple[RowSelector, bool], RowsDefinition] = field(
         default_factory=dict[tuple[RowSelector, bool], RowsDefinition]
     )
-    """Row ranges by selector and whether they are in a peer's memory, in order of definition."""
+    """Row ranges by (selector, whether in a peer's memory), in order of definition."""
 
     def tile(self, access: Access) -> Tile:
-        """The tile that an access stands for.
+        """Returns the tile of an access.
 
-        Raises LoweringError where that is no tile of one or two inner dimensions, or one of
-        elements that generated code does not know.
+        Raises LoweringError unless the tile has one or two dimensions and its elements have a type
+        that generated code supports.
         """
         scope = self.scope
         buffer = scope.program.buffers[access.buffer]
@@ -101,12 +101,12 @@ class AccessPlanner:
         return Tile(element, address, tuple(steps), shape)
 
     def guard(self, accesses: tuple[Access, ...]) -> tuple[str, ...]:
-        """Names of the row ranges of accesses: a task writes nothing where one is empty."""
+        """Returns names of the row ranges of accesses; a task is skipped if any is empty."""
         names = [self.define(a.rows, a).name for a in accesses if a.rows is not None]
         return tuple(dict.fromkeys(names))
 
     def define(self, selector: RowSelector, access: Access) -> RowsDefinition:
-        """The row range that a row selector stands for, the same for each use."""
+        """Returns the row range of a row selector, defined at its first use."""
         key = (selector, access.peer is not None)
         if key not in self.rows:
             name = f"rows{len(self.rows)}"
@@ -145,7 +145,7 @@ class AccessPlanner:
         )
 
     def _check_sender(self, selector: RowSelector, access: Access) -> None:
-        """Refuses a put of rows that another rank has."""
+        """Checks that the rows of a put belong to the rank that runs it."""
         ranks = self.scope.program.ranks
         sender = selector.sender(ranks, self._local_experts())
         own = np.arange(ranks)[:, None]
@@ -175,13 +175,13 @@ class AccessPlanner:
         return PlannedAddress(buffer.space.data, offset, copy, peer)
 
     def _extent(self, selector: Selector, extent: int, name: str, access: Access) -> Extent:
-        """Extent of one dimension; `name` is that of the dimension's size."""
+        """Returns the extent of one dimension, whose size is called `name`."""
         scope = self.scope
         match selector:
             case WholeSelector():
                 return WholeExtent(scope.table.size(name, extent))
             case BlockSelector():
-                # Numbered by operand: two of one buffer may be cut into blocks of other sizes.
+                # Numbered by operand: two accesses of one buffer may have different block sizes.
                 number = self.blocks[name] or ""
                 self.blocks[name] += 1
                 size = scope.constant(selector.size, f"{name}Block{number}")

@@ -1,4 +1,4 @@
-"""Credits: what the task that builds the route counts for puts without rows."""
+"""Plans of credits: the signals that the task which builds the route adds for empty puts."""
 
 from __future__ import annotations
 
@@ -20,41 +20,41 @@ from hpmoe_ir.lowering.program import LoweredProgram
 
 
 class CreditSide(StrEnum):
-    """How the receiver of puts knows their rows."""
+    """The rows by which the receiver recognizes empty puts."""
 
     RECEIVED = "Received"
-    """As rows that it received for an expert of its own."""
+    """Rows that it receives for an expert of its own."""
     SENT = "Sent"
-    """As rows that it sent to an expert of the sender."""
+    """Rows that it sent to an expert of the put's source rank."""
 
 
 @dataclass(frozen=True)
 class Loop:
-    """A coordinate of the puts and how many values it has."""
+    """A loop over the values of a coordinate of the puts."""
 
     number: int
-    """Of the coordinate in the family's grid."""
+    """Number of the coordinate in the family's grid."""
     coordinate: str
     end: Size
 
 
 @dataclass(frozen=True)
 class ChunkedPuts:
-    """How the rows of one expert are divided among several puts."""
+    """The division of one expert's rows among several puts."""
 
     index: IntExpr | None
-    """The chunk of a put; None where the chunks without rows are counted in one step."""
+    """The chunk of a put; None if empty chunks are counted in one step."""
     count: Size
     align: Size
 
 
 @dataclass(frozen=True)
 class CreditPlan:
-    """The puts of all ranks for this one that have no rows, counted towards an event.
+    """The signals that a rank adds to its own events for the empty puts of all ranks to it.
 
     For each source rank and each value of `outer`, the receiver looks up the rows of the expert.
-    For each value of `inner` whose put has no rows, it counts the product of the extents of
-    `factors`, by which neither rows nor events differ.
+    For each value of `inner` whose put is empty, it adds the product of the extents of `factors`,
+    the coordinates on which neither rows nor events depend.
     """
 
     function: str
@@ -65,32 +65,32 @@ class CreditPlan:
     route: RouteUse
     side: CreditSide
     events: Size
-    """Events of the family."""
+    """Number of events of the family."""
     outer: tuple[Loop, ...]
     inner: tuple[Loop, ...]
     factors: tuple[Loop, ...]
     expert: IntExpr
     chunks: ChunkedPuts | None
-    """None where one put has all rows of an expert."""
+    """None if one put has all rows of an expert."""
     index: FlatIndex
-    """Of the event, from the family's first."""
+    """Index of the event in its family."""
     first: EventNumber
 
 
 def credited_signals(program: LoweredProgram) -> list[SignalOp]:
-    """The signals that puts without rows leave to a credit, in the order of the program."""
+    """Returns the signals of a program that have a credit, in order."""
     return [s for s in program.signals if s.credit is not None]
 
 
 def credit_name(program: LoweredProgram, signal: SignalOp) -> str:
-    """Name of the function that gives a signal's credit."""
+    """Returns the name of the function that adds a signal's credit."""
     same = [s for s in credited_signals(program) if s.event_name == signal.event_name]
     number = f"{same.index(signal)}" if same.index(signal) else ""
     return f"Credit{number}{camel(signal.event_name)}"
 
 
 def plan_credit(program: LoweredProgram, signal: SignalOp, table: SizeTable) -> CreditPlan:
-    """Plans the credit of a signal; its numbers are added to `table`."""
+    """Plans the credit of a signal and adds its sizes to `table`."""
     family = program.families[signal.family_name]
     event = program.events[signal.event_name]
     puts = credited_puts(
@@ -106,14 +106,14 @@ def plan_credit(program: LoweredProgram, signal: SignalOp, table: SizeTable) -> 
     route = route_use(scope, family.route.root_reference.data)
     first = plan_event(scope, signal.event_name, None)
     events = table.size(f"{scope.prefix}Events", event.event_count)
-    # Of a segment of grouped or of sent rows: the source group is that of the put's rank.
+    # The segment is of grouped or of sent rows; the source group is that of the put's rank.
     expert_expr, chunk = puts.rows.operands[0], puts.rows.chunk
     received = puts.rows.segment is RowSegment.GROUPED
     outer = sorted(dims_used(expert_expr))
     others = [d for d in range(len(family.dims)) if d not in (*outer, puts.peer_dim)]
     of_event = {d for e in signal.index_exprs for d in dims_used(e)}
-    # The first chunks have the rows, so how many are empty is known without looking at each: where
-    # one coordinate is the chunk and nothing else depends on it.
+    # The first chunks have the rows, so the number of empty ones needs no loop if one coordinate is
+    # the chunk and nothing else depends on it.
     counted = chunk.index.position if isinstance(chunk.index, AffineDimExpr) else None
     if chunk.count == 1 or counted in outer or counted in of_event:
         counted = None

@@ -1,4 +1,4 @@
-"""Element types that tiles of generated code may have."""
+"""Element types of tiles in generated code."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ OPERAND_TYPES: dict[Element, tuple[ElementType, ...]] = {
     Element.ACTIVATION: ACTIVATIONS,
     Element.ACTIVATION_OR_F32: (*ACTIVATIONS, ElementType.F32),
 }
-"""Element types that a tile may have, by what a kernel says of its operand."""
+"""Element types that a tile may have, by the element kind of the kernel's operand."""
 
 
 def element_type(type: Attribute) -> ElementType | None:
-    """Returns the element type of a buffer, None where no tile can have it."""
+    """Returns the element type of a buffer's tiles, None if it is not supported."""
     match type:
         case BFloat16Type():
             return ElementType.BF16

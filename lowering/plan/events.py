@@ -1,4 +1,4 @@
-"""Numbers of events' counters, as tasks wait for them and signal them."""
+"""Counter numbers of events, for waits and signals."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ class EventNumber:
     first: Size
     """Number of the family's first counter."""
     index: FlatIndex | None
-    """The event; None for the family's first."""
+    """Index of the event in its family; None for the first."""
     copy: Size | None
-    """Counters from one copy to the next, where launches alternate between two."""
+    """Number of counters from one copy to the next, for events with two copies."""
 
 
 @dataclass(frozen=True)
 class Signal:
-    """Counts one on an event."""
+    """Adds one to the counter of an event."""
 
     event: EventNumber
     peer: IntExpr | None
-    """The rank whose event it is, None for the rank that runs the task."""
+    """The rank of the event; None is the rank that runs the task."""
 
 
 def plan_event(scope: Scope, event: str, index: Sequence[AffineExpr] | None) -> EventNumber:
-    """The number of event `index` of a family, of its first event where there is no index."""
+    """Returns the counter number of event `index` of a family, its first event for None."""
     op = scope.program.events[event]
     name = camel(event)
     assert op.line is not None

@@ -1,4 +1,4 @@
-"""Integer expressions of a plan, in which numbers that come from shapes are words of the table."""
+"""Integer expressions of a plan; numbers that come from shapes are words of the task table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hpmoe_ir.lowering.plan.sizes import Size
 
 @dataclass(frozen=True)
 class Number:
-    """A constant that is part of the structure: it is in the text of the code."""
+    """A constant of the program's structure, printed literally in the code."""
 
     value: int
 
@@ -31,7 +31,7 @@ class OwnRank:
 
 @dataclass(frozen=True)
 class SourceRank:
-    """The rank whose puts a credit counts."""
+    """The source rank of the puts that a credit counts."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the tasks of one family do: waits, row ranges, tiles, kernel call, signals, credits."""
+"""The plan of a task family: waits, row ranges, tiles, kernel call, signals, credits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hpmoe_ir.machines.core_kind import CoreKind
 
 @dataclass(frozen=True)
 class Dimension:
-    """A coordinate of the grid; the first one needs no extent to be computed."""
+    """A coordinate of the grid and its extent, which the first coordinate does not need."""
 
     name: str
     extent: Size | None
@@ -33,27 +33,27 @@ class Dimension:
 
 @dataclass(frozen=True)
 class RouteUse:
-    """The route whose row ranges the tasks use."""
+    """The route in which the tasks look up row ranges."""
 
     offset: Offset
-    """Where it is in the workspace."""
+    """Offset of the route in the workspace."""
     experts: Size
-    """Experts of all ranks."""
+    """Number of experts of all ranks."""
 
 
 @dataclass(frozen=True)
 class Operand:
-    """One tile that the kernel is given."""
+    """One tile argument of the kernel."""
 
     name: str
-    """Of the kernel's parameter."""
+    """Name of the kernel's parameter."""
     access: str
     """`read` or `write`."""
     variable: str
-    """Of the tile in the task: `read0`."""
+    """Name of the tile's variable in the task: `read0`."""
     buffer: str
     rows: tuple[RowsDefinition, ...]
-    """Row ranges that no operand before it has defined."""
+    """Row ranges that no earlier operand has defined."""
     tile: Tile
 
 
@@ -63,23 +63,20 @@ class KernelCall:
 
     function: str
     element: ElementType | None
-    """Template argument of templated kernels: the activation type."""
+    """Activation type, the first template argument of templated kernels."""
     options: tuple[int, ...]
     """Further template arguments."""
     tiles: tuple[str, ...]
-    """Variables of the tiles, reads first."""
+    """Names of the tiles' variables, reads first."""
     scalars: tuple[IntExpr, ...]
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of a task, all of which runs or none.
-
-    In order: the tiles of `reads`, the call, the signals.
-    """
+    """A part of a task that runs as a whole or is skipped: tiles of `reads`, call, signals."""
 
     guard: tuple[str, ...]
-    """Row ranges that must all have rows, else the stage is left out."""
+    """Row ranges that must all be non-empty, else the stage is skipped."""
     reads: tuple[Operand, ...] = ()
     call: KernelCall | None = None
     signals: tuple[Signal, ...] = ()
@@ -87,7 +84,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class FamilyPlan:
-    """What each task of a family does, in order."""
+    """The steps of each task of a family, in order."""
 
     name: str
     function: str
@@ -95,29 +92,29 @@ class FamilyPlan:
     core: CoreKind
     kernel: str
     header: str
-    """Header of the kernel, as code includes it."""
+    """Header of the kernel, as in the `#include`."""
     include: Path | None
-    """Directory of the header where the kernel is another package's."""
+    """Include directory of the header, for a kernel of another package."""
     dimensions: tuple[Dimension, ...]
-    """Of the grid; a task has the row-major number of its grid point."""
+    """Dimensions of the grid; a task's number is the row-major number of its grid point."""
     peer: IntExpr | None
-    """The rank that the tasks write to, where that is another one."""
+    """The rank that the tasks write to; None is their own."""
     waits: tuple[EventNumber, ...]
     route: RouteUse | None
     writes: tuple[Operand, ...]
-    """Tiles that are written. They say whether the task has rows, so they come first."""
+    """Written tiles. They come first, since they determine whether the task has rows."""
     stages: tuple[Stage, ...]
     credits: tuple[str, ...]
-    """Functions of the credits that the task gives, called last."""
+    """Names of the credit functions that the task calls last."""
 
 
 def plan_family(
     program: LoweredProgram, family: TasksOp, credits: Sequence[str], table: SizeTable
 ) -> FamilyPlan:
-    """Plans a family of tasks, whose numbers are added to `table`.
+    """Plans a family of tasks and adds its sizes to `table`.
 
-    `credits` are the functions of the credits that it gives. Raises LoweringError for a family that
-    generated code cannot run.
+    `credits` names the credit functions that its task calls. Raises LoweringError for a family that
+    cannot be lowered.
     """
     kernel = family.find_kernel()
     scope = Scope(program, family, table)
@@ -156,9 +153,9 @@ def plan_family(
 
 
 def _stages(scope: Scope, work: Stage, signals: Sequence[SignalOp]) -> tuple[Stage, ...]:
-    """The work of a task and its signals, of which those with a credit need rows.
+    """Returns the stages of a task; signals with a credit are sent only if the task has rows.
 
-    Signals that every task sends come before those with a credit: others wait for them.
+    Unconditional signals come before those with a credit.
     """
     always = tuple(_signal(scope, s) for s in signals if s.credit is None)
     credited = tuple(_signal(scope, s) for s in signals if s.credit is not None)
@@ -171,7 +168,7 @@ def _stages(scope: Scope, work: Stage, signals: Sequence[SignalOp]) -> tuple[Sta
 
 
 def _dimensions(scope: Scope) -> tuple[Dimension, ...]:
-    """The grid's dimensions. Numbers are in the order of their use, which is from the last one."""
+    """Returns the grid's dimensions; sizes are added from the last one, in the order of use."""
     names, extents = scope.family.dim_names, scope.family.extents
     found = [
         Dimension(names[i], scope.table.size(f"{scope.prefix}{camel(names[i])}", extents[i]))
@@ -189,7 +186,7 @@ def _route(scope: Scope) -> RouteUse | None:
 
 
 def route_use(scope: Scope, route: str) -> RouteUse:
-    """How tasks find the route of a buffer."""
+    """Returns the use of the route in a buffer."""
     experts = buffer_route_type(scope.program.buffers[route]).experts.data
     offset = scope.buffer_offset(route)
     return RouteUse(offset, scope.table.size(f"{camel(route)}Experts", experts))
@@ -238,7 +235,7 @@ def _call(scope: Scope, kernel: Kernel, tiles: Sequence[str]) -> KernelCall:
 
 
 def _activation(scope: Scope, kernel: Kernel) -> ElementType:
-    """The one activation type of a kernel's tiles."""
+    """Returns the common activation type of a kernel's tiles."""
     family = scope.family
     accesses = (*family.read_accesses, *family.write_accesses)
     operands = (*kernel.reads, *kernel.writes)

@@ -10,19 +10,19 @@ from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.symbol_names import CPP_KEYWORDS
 
 TYPES = frozenset({"SizeIndex", "Arguments", "AicTasks", "AivTasks"})
-"""Types that the code defines beside the functions of families and credits."""
+"""Names of types that generated code defines, other than functions of families and credits."""
 
 TASK_LOCALS = frozenset({"env", "args", "point", "peer", "route"})
-"""Variables of a family's function, beside coordinates, row ranges and tiles."""
+"""Variables of a family's function, other than coordinates, row ranges and tiles."""
 
 CREDIT_LOCALS = frozenset({"env", "source", "rows", "chunks", "align", "empty", "credit"})
-"""Variables of a credit's function, beside coordinates and their ends."""
+"""Variables of a credit's function, other than coordinates and their ends."""
 
 
 def check_cpp_name(
     op: Operation, name: str, target: str, taken: frozenset[str] = frozenset()
 ) -> None:
-    """Refuses `op` where C++ can't have its name, or the generated code has `taken` it."""
+    """Raises RefusedError if the name of `op` is not valid in C++ or is in `taken`."""
     if name in taken:
         refuse(op, f"target {target}: the generated code has a '{name}' of its own, rename it")
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or name in CPP_KEYWORDS:

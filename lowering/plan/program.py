@@ -1,4 +1,4 @@
-"""The plan of a whole program, from which code and task table are printed."""
+"""The plan of a whole program, printed as code and task table."""
 
 from __future__ import annotations
 
@@ -33,23 +33,24 @@ COUNTER_LINE = 64
 
 @dataclass(frozen=True)
 class WaitTicks:
-    """How a core waits, in ticks of the system counter; 0 is without end, or without a pause."""
+    """Budget and pauses of waits, in ticks of the system counter; 0 means unlimited or no pause."""
 
     budget: int
-    """After this time a wait gives up."""
+    """Time after which a wait gives up."""
     poll_aic: int
-    """From one look at a counter to the next."""
+    """Pause between two polls of a counter by an AIC."""
     poll_aiv: int
+    """Pause between two polls of a counter by an AIV."""
 
 
 @dataclass(frozen=True, eq=False)
 class QueuePlan:
-    """The queues of one kind of core, as the task table has them."""
+    """The queues of one kind of core, as stored in the task table."""
 
     first: IntArray
-    """Number of the first slot of each worker, and of the slot after the last one."""
+    """Index of the first slot of each worker, then the number of slots."""
     slots: IntArray
-    """Of all workers: number of the family above `POINT_BITS`, grid point below."""
+    """Slots of all workers: family number above `POINT_BITS` bits of the grid point's number."""
 
     @property
     def worker_count(self) -> int:
@@ -59,26 +60,26 @@ class QueuePlan:
 
 @dataclass(frozen=True, eq=False)
 class ProgramPlan:
-    """All that is decided about the code and the task table of a program."""
+    """The complete plan of the code and the task table of a program."""
 
     program: LoweredProgram
     name: str
-    """Of the kernel."""
+    """Name of the kernel."""
     arguments: tuple[str, ...]
     """Buffers of the caller, in the order of the kernel's parameters."""
     families: tuple[FamilyPlan, ...]
-    """The number of a family in slots is its place here."""
+    """Families of tasks; slots refer to a family by its index here."""
     credits: tuple[CreditPlan, ...]
     sizes: tuple[Size, ...]
     """Named words of the task table, in order."""
     waits: WaitTicks | None
-    """None where the program waits without end and without pauses."""
+    """Budget and pauses of waits; None if the program sets neither."""
     thresholds: IntArray
-    """For each counter, the signals in a launch that uses it."""
+    """Number of signals of each counter in a launch that uses it."""
     first_counter_line: int
-    """Number of the 64-byte line of window memory in which the first counter is."""
+    """Index of the 64-byte line of window memory that holds the first counter."""
     queues: dict[CoreKind, QueuePlan]
-    """By kind of core."""
+    """Queues by kind of core."""
 
     @property
     def task_count(self) -> int:
@@ -87,10 +88,10 @@ class ProgramPlan:
 
 
 def plan_program(program: LoweredProgram) -> ProgramPlan:
-    """Decides what the code and the task table of a program are.
+    """Plans the code and the task table of a program.
 
     Raises LoweringError, or RefusedError with the operation at fault, for a program that cannot be
-    lowered to code.
+    lowered.
     """
     _check_arguments(program)
     table = SizeTable(f"target {program.target}: @{program.name}")
@@ -129,7 +130,7 @@ def _check_arguments(program: LoweredProgram) -> None:
 def _check_functions(
     program: LoweredProgram, families: Sequence[FamilyPlan], credits: Sequence[CreditPlan]
 ) -> None:
-    """Refuses families whose functions or coordinates have names that are taken."""
+    """Raises RefusedError for families whose functions or coordinates have reserved names."""
     taken = TYPES | {credit.function for credit in credits}
     for plan in families:
         op = program.families[plan.name]
@@ -171,7 +172,7 @@ def _first_counter_line(program: LoweredProgram) -> int:
 
 
 def _queue(program: LoweredProgram, order: OrderOp) -> QueuePlan:
-    """The slots of an order, with families numbered as in the program."""
+    """Returns the slots of an order, with families numbered as in the program."""
     numbers = {name: i for i, name in enumerate(program.families)}
     slots = order.slot_values
     families = np.array([numbers[n] for n in order.family_names] or [0], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""What planning knows of a family of tasks: the names of its numbers, and its expressions."""
+"""Planning context of a family of tasks: names of its sizes, and its planned expressions."""
 
 from __future__ import annotations
 
@@ -31,39 +31,39 @@ from hpmoe_ir.lowering.program import LoweredProgram, LoweringError
 
 @dataclass
 class Scope:
-    """Turns index expressions of one family into expressions of the plan.
+    """Converts index expressions of one family to expressions of the plan.
 
-    Constants of index expressions are numbered by expression, not by value, so that two layers of
-    one structure have the same code.
+    Constants of index expressions are numbered by expression, not by value, so that two layers with
+    the same structure have the same code.
     """
 
     program: LoweredProgram
     family: TasksOp
     table: SizeTable
     rank: OwnRank | SourceRank = field(default_factory=OwnRank)
-    """What the symbol of index expressions stands for."""
+    """The plan's expression for the rank symbol of index expressions."""
     stem: str = ""
-    """Follows the family's name in the names of its sizes."""
+    """Suffix of the family's name in the names of its sizes."""
     known: dict[AffineExpr, IntExpr] = field(default_factory=dict[AffineExpr, IntExpr])
-    """Expressions that have been planned."""
+    """Planned expressions by index expression."""
     constants: int = 0
-    """How many constants index expressions have had so far."""
+    """Number of constants of index expressions so far."""
 
     @property
     def prefix(self) -> str:
-        """First part of the names of the family's sizes."""
+        """Prefix of the names of the family's sizes."""
         return f"{camel(self.family.sym_name.data)}{self.stem}"
 
     def error(self, message: str) -> LoweringError:
-        """A refusal of the family."""
+        """Returns an error that names the family."""
         return LoweringError(
             f"target {self.program.target}: @{self.family.sym_name.data}: {message}"
         )
 
     def constant(self, value: int, what: str) -> Size:
-        """A number that comes from a shape, named `what` among the family's numbers.
+        """Returns the size `what` of the family, which comes from a shape.
 
-        Raises LoweringError where the family has another number of this name.
+        Raises LoweringError if the family has a different value under this name.
         """
         name = f"{self.prefix}{what}"
         known = self.table.words.get(name, value)
@@ -75,9 +75,9 @@ class Scope:
         return self.table.size(name, value)
 
     def index(self, expr: AffineExpr) -> IntExpr:
-        """The expression of the plan for an index expression.
+        """Returns the plan's expression for an index expression.
 
-        Raises LoweringError where it has a negative constant: the code computes without a sign.
+        Raises LoweringError for a negative constant: generated code uses unsigned arithmetic.
         """
         if expr not in self.known:
             self.known[expr] = self._index(expr)
@@ -111,7 +111,7 @@ class Scope:
     def flat_index(
         self, exprs: Sequence[AffineExpr], extents: Sequence[int], name: str
     ) -> FlatIndex:
-        """The row-major number of an index; `name` begins the names of the extents."""
+        """Returns the row-major number of an index; names of the extents begin with `name`."""
         indices: list[IntExpr] = []
         sizes: list[Size] = []
         for i, (expr, extent) in enumerate(zip(exprs, extents, strict=True)):
@@ -121,14 +121,14 @@ class Scope:
         return FlatIndex(tuple(indices), tuple(sizes))
 
     def values(self, expr: AffineExpr) -> IntArray:
-        """Values of an index expression: one row a rank, one column a task."""
+        """Returns the values of an index expression, `[ranks, tasks]`."""
         point = self.family.coordinates()
         shape = (self.program.ranks, self.family.task_count)
         ranks = np.arange(self.program.ranks)[:, None]
         return np.broadcast_to(np.asarray(evaluate_index(expr, point, ranks)), shape)
 
     def buffer_offset(self, name: str) -> Offset:
-        """Byte offset of a buffer in the workspace or the window memory."""
+        """Returns the byte offset of a buffer in the workspace or the window memory."""
         buffer = self.program.buffers[name]
         assert buffer.offset is not None
         return self.table.offset(camel(name), buffer.offset.value.data)

@@ -1,7 +1,7 @@
-"""Numbers that generated code looks up in the task table rather than having them in its text.
+"""Sizes: numbers that generated code reads from the task table instead of containing them.
 
-The code of two layers of the same structure is the same: the numbers by which they differ are
-words of the table's section `sizes`, and the code has their names.
+Two layers with the same structure have the same code: the numbers in which they differ are words of
+the table's section `sizes`, which the code reads by name.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ class Offset:
 
 @dataclass
 class SizeTable:
-    """Collects the named words of one program, in the order in which they are first asked for."""
+    """Collects the named words of one program, in order of first use."""
 
     where: str
-    """Beginning of messages: the target and the program."""
+    """Prefix of error messages: the target and the program."""
     words: dict[str, int] = field(default_factory=dict[str, int])
     """Value of each word by name."""
 
     def size(self, name: str, value: int) -> Size:
         """Returns the word `name`, which holds `value`, a number below 2^32.
 
-        Raises LoweringError where the value does not fit, or the name has another value already.
+        Raises LoweringError if the value does not fit, or if the name has a different value.
         """
         if not 0 <= value < 1 << 32:
             raise LoweringError(f"{self.where}: expected {name} below 2^32, found {value}")
@@ -59,10 +59,10 @@ class SizeTable:
         return Offset(name, value)
 
     def sizes(self) -> tuple[Size, ...]:
-        """All words, in the order of the table."""
+        """Returns all words, in the order of the table."""
         return tuple(Size(name, value) for name, value in self.words.items())
 
 
 def camel(name: str) -> str:
-    """`grouped_matmul_1` as `GroupedMatmul1`."""
+    """Returns a name in camel case: `grouped_matmul_1` becomes `GroupedMatmul1`."""
     return "".join(part[:1].upper() + part[1:] for part in re.split(r"[^0-9A-Za-z]+", name) if part)

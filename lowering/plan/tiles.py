@@ -1,4 +1,4 @@
-"""Tiles and row ranges of a plan: where the operands of a kernel are, and how large they are."""
+"""Tiles and row ranges of a plan: addresses and shapes of a kernel's operands."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class RowRange:
     operands: tuple[IntExpr, ...]
     chunk: ChunkOf | None
     needs_route: bool = False
-    """Whether tokens are none where the route is not valid, as on a rank over its capacity."""
+    """Whether a range of tokens is empty if the route is invalid, as after a capacity overflow."""
 
 
 @dataclass(frozen=True)
 class RowsDefinition:
-    """A row range that is known once the route is built, with the name it has in the task."""
+    """A named row range of a task, computed at run time from the route."""
 
     name: str
     rows: RowRange
@@ -89,9 +89,9 @@ class PlannedAddress:
     space: MemorySpace
     offset: Offset
     copy: Size | None
-    """Elements from one copy to the next, where launches alternate between two."""
+    """Elements from one copy to the next, for buffers with two copies."""
     peer: IntExpr | None
-    """The rank whose memory it is, where that is not the one that runs the task."""
+    """The rank whose memory is addressed; None is the rank that runs the task."""
 
 
 Address: TypeAlias = ArgumentAddress | PlannedAddress
@@ -107,7 +107,7 @@ class Step:
 
 @dataclass(frozen=True)
 class WordsShape:
-    """All 32-bit words of a buffer that is no tensor, such as a route."""
+    """All 32-bit words of a buffer without a tensor shape, such as a route."""
 
     words: Size
 
@@ -133,7 +133,7 @@ Shape: TypeAlias = WordsShape | VectorShape | MatrixShape
 
 @dataclass(frozen=True)
 class Tile:
-    """The part of a buffer that a kernel is given as one operand."""
+    """The part of a buffer that is one operand of a kernel."""
 
     element: ElementType
     address: Address
