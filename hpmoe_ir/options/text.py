@@ -1,4 +1,4 @@
-"""Parser and printer of pipeline text: `name{option=value other=1,2 policy=overlap{behind=3}}, ...`.
+"""Parser and printer of pipelines: `name{option=value other=1,2 policy=overlap{behind=3}}, ...`.
 
     pipeline ::= [spec {"," spec}]
     spec     ::= NAME ["{" {option} "}"]
