@@ -1,4 +1,4 @@
-"""`hpmoe run`: a layer at any level on made-up values, compared with MindSpore."""
+"""`hpmoe run`: runs a layer at any level on random values and compares it with MindSpore."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hpmoe_ir.tools.layer_options import (
 )
 
 SHRINK_RUNS = 200
-"""Most runs of --shrink, unless told otherwise."""
+"""Default of --shrink-runs."""
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:  # pyright: ignore[reportPrivateUsage]
@@ -78,7 +78,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
-    """Runs the command; the status is 0 only where everything asked for held."""
+    """Runs the command; returns status 0 only if the run and all requested checks succeed."""
     from hpmoe_ir.driver.source import make_context
     from hpmoe_ir.tools.command_line import changed, command_line
     from hpmoe_ir.tools.layer_run import LayerRun

@@ -1,4 +1,4 @@
-"""`hpmoe simulate`: how long a layer's kernel takes on a machine, its bounds and its losses."""
+"""`hpmoe simulate`: simulates the time of a layer's kernel and reports bounds and losses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hpmoe tune`: searches options of the lowering on the timing model, within a time."""
+"""`hpmoe tune`: searches options of the lowering on the timing model, with a time limit."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     from hpmoe_ir.schedule.tune import Budget, tune
     from hpmoe_ir.tools.progress import Progress
 
-    if not args.seconds > 0:  # also where it is no number
+    if not args.seconds > 0:  # `not >` also rejects NaN
         raise InputError(f"--seconds: expected a positive number, found {args.seconds:g}")
     if args.trials is not None and args.trials < 1:
         raise InputError(f"--trials: expected at least 1, found {args.trials}")
