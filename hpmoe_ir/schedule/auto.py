@@ -211,7 +211,7 @@ def experts_beside_sums(config: LayerConfig, machine: Machine) -> int:
 
 
 def _columns(width: int, parts: int, tile: int) -> int:
-    """Returns columns per block for about `parts` blocks; equal blocks of whole tiles if possible."""
+    """Returns the columns of about `parts` blocks; equal blocks of whole tiles if possible."""
     for count in range(parts, 2 * parts):
         if width % (count * tile) == 0:
             return width // count

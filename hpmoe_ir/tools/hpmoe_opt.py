@@ -86,7 +86,7 @@ class HpmoeOptMain(xDSLOptMain):
         self.pipeline = PassPipeline(tuple(expanded(passes_in(self.args.passes))))
 
     def run(self) -> None:
-        """Processes all pieces of the input and writes the result; on InputError, writes nothing."""
+        """Processes all pieces of the input and writes the result; writes nothing on errors."""
         results: list[bytes] = []
         errors: list[str] = []
         for text, first_line in self._pieces():
@@ -99,7 +99,7 @@ class HpmoeOptMain(xDSLOptMain):
         self._write((SEPARATOR + b"\n").join(results))
 
     def _pieces(self) -> list[tuple[bytes, int]]:
-        """Returns the input, or its pieces with --split-input-file, with their first line numbers."""
+        """Returns the pieces of the input (--split-input-file) with their first line numbers."""
         name = self.get_input_name()
         try:
             stream, _ = self.get_input_stream()

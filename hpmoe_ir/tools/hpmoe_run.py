@@ -36,11 +36,11 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--routing",
         default="uniform",
         metavar="balanced|uniform|zipf:S|imbalance:X|one-expert|FILE.npz",
-        help="which experts tokens go to",
+        help="routing of tokens to experts",
     )
     parser.add_argument("--level", choices=RUN_LEVELS, default="code", help="level to run")
-    parser.add_argument("--seed", type=int, default=0, help="of values, routing and orders")
-    parser.add_argument("--launches", type=int, default=1, metavar="N", help="launches in a row")
+    parser.add_argument("--seed", type=int, default=0, help="seed of values, routing and orders")
+    parser.add_argument("--launches", type=int, default=1, metavar="N", help="consecutive launches")
     parser.add_argument(
         "--interleavings",
         type=int,
@@ -56,7 +56,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--late",
         metavar="RANK[,RANK...]",
-        help="ranks that go on only while no other can, at the level code",
+        help="ranks that run only while no other rank can, at the level code",
     )
     parser.add_argument(
         "--memory",
@@ -67,10 +67,16 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     parser.add_argument("--check", action="store_true", help="compare with MindSpore")
     parser.add_argument(
-        "--shrink", action="store_true", help="where the run fails, find a smaller one that does"
+        "--shrink",
+        action="store_true",
+        help="if the run fails, search for a smaller run with the same failure",
     )
     parser.add_argument(
-        "--shrink-runs", type=int, default=SHRINK_RUNS, metavar="N", help="most runs of --shrink"
+        "--shrink-runs",
+        type=int,
+        default=SHRINK_RUNS,
+        metavar="N",
+        help="maximum number of runs of --shrink",
     )
     add_pipeline_option(parser)
     add_size_options(parser)

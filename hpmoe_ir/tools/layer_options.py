@@ -50,13 +50,13 @@ def add_size_options(parser: argparse.ArgumentParser, several: bool = False) -> 
     group.add_argument(
         "--tokens",
         metavar="N[,N...]",
-        help="most tokens of a rank, or (hpmoe run, simulate) the tokens of each rank",
+        help="maximum tokens of a rank, or (hpmoe run, simulate) the tokens of each rank",
     )
-    group.add_argument("--top-k", type=int, metavar="K", help="experts of a token")
+    group.add_argument("--top-k", type=int, metavar="K", help="experts per token")
     group.add_argument("--hidden", type=int, metavar="H", help="elements of a token")
     group.add_argument("--width", type=int, metavar="I", help="width of an expert")
     group.add_argument("--experts", type=int, metavar="E", help="experts of all ranks")
-    group.add_argument("--capacity", type=int, metavar="ROWS", help="most rows a rank receives")
+    group.add_argument("--capacity", type=int, metavar="ROWS", help="maximum rows a rank receives")
     group.add_argument("--dtype", metavar="TYPE", help="bf16 or f16")
 
 
@@ -68,13 +68,13 @@ def add_pipeline_option(parser: argparse.ArgumentParser, several: bool = False) 
     parser.add_argument(
         "--schedule",
         metavar="NAME[,NAME...]" if several else "NAME",
-        help=f"a known schedule: {', '.join(SCHEDULE_NAMES)}, or one of an "
-        f"installed package; without it {DEFAULT_SCHEDULE}",
+        help=f"a named schedule: {', '.join(SCHEDULE_NAMES)}, or one of an "
+        f"installed package; by default {DEFAULT_SCHEDULE}",
     )
     parser.add_argument(
         "--machine",
         metavar="NAME|FILE.toml",
-        help=f"the machine that is compiled for; without it {DEFAULT_MACHINE}",
+        help=f"machine description to compile for; by default {DEFAULT_MACHINE}",
     )
     parser.add_argument(
         "-p",
@@ -87,14 +87,14 @@ def add_pipeline_option(parser: argparse.ArgumentParser, several: bool = False) 
         "--direction",
         choices=DIRECTIONS,
         default="forward",
-        help="forward; backward, the gradients; or both",
+        help="forward, backward (the gradients) or both",
     )
     add_schedule_routing(parser)
     parser.add_argument(
         "--recompute",
         default="",
         metavar="swiglu,up,dispatch",
-        help="what the backward direction computes again rather than having it saved",
+        help="values that the backward function recomputes instead of saving them",
     )
 
 
@@ -112,7 +112,7 @@ def add_schedule_routing(parser: argparse.ArgumentParser) -> None:
         "--schedule-for",
         default="balanced",
         metavar="balanced|uniform|zipf:S|one-expert|FILE.npz",
-        help="the routing under which candidates of a search are timed; without it balanced",
+        help="routing for the timed runs of a schedule search; by default balanced",
     )
 
 

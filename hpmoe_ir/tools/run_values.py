@@ -29,7 +29,7 @@ def rank_tokens(args: argparse.Namespace, config: LayerConfig) -> list[int]:
 
 
 def values_of(args: argparse.Namespace, config: LayerConfig) -> list[LayerValues]:
-    """Returns the values of each launch. Raises InputError if the routing does not fit the layer."""
+    """Returns the values of each launch. Raises InputError if the routing doesn't fit."""
     counts = rank_tokens(args, config)
     try:
         routing = parse_routing(args.routing)

@@ -272,7 +272,7 @@ class SimulateRun:
     def _integers(
         self, kernel: CompiledKernel, config: LayerConfig, routing: str
     ) -> tuple[list[int], list[RankIntegers]]:
-        """Returns token counts and integer inputs of each rank, as in `hpmoe run`'s first launch."""
+        """Returns token counts and integer inputs by rank, as in `hpmoe run`'s first launch."""
         args = changed(self.args, routing=routing)
         tokens = rank_tokens(args, config)
         try:

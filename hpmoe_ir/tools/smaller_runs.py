@@ -78,7 +78,7 @@ def _without_check(args: Args, failure: RunFailure) -> Iterator[Args]:
 
 
 def _one_direction(args: Args, failure: RunFailure) -> Iterator[Args]:
-    """Forward only, unless the backward function fails; else backward, which runs both functions."""
+    """Forward only, unless the backward function fails; else backward, which runs both."""
     if args.direction == "forward":
         return
     if failure.direction != "backward":
