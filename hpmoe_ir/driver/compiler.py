@@ -40,7 +40,7 @@ Progress = Callable[[str], None]
 
 
 class PassError(InputError):
-    """A pass or the lowering to code rejected a module, or a pass produced one that is invalid."""
+    """A pass or the lowering to code rejected a module, or a pass produced an invalid one."""
 
     def __init__(self, pass_name: str, message: str, location: str = ""):
         super().__init__(message, location)
