@@ -1,1 +1,1 @@
-"""From text to a compiled layer."""
+"""The compiler driver: parsing, pipelines, compilation, files of a compiled layer."""

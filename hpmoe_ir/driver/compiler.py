@@ -1,4 +1,4 @@
-"""The whole way down: from a module at the `moe` level to what a chip or the CPU model runs."""
+"""The compiler driver: lowers a module at the `moe` level to source code and task tables."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ GRAPH_FILE = "graph.mlir"
 MANIFEST_FILE = "manifest.json"
 
 Progress = Callable[[str], None]
-"""Told what begins now."""
+"""Callback that receives the name of each step when it begins."""
 
 
 class PassError(InputError):
-    """A pass, or the lowering to code, refused a module, or left one that does not verify."""
+    """A pass or the lowering to code rejected a module, or a pass produced an invalid one."""
 
     def __init__(self, pass_name: str, message: str, location: str = ""):
         super().__init__(message, location)
@@ -49,11 +49,11 @@ class PassError(InputError):
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """What is generated for one direction."""
+    """The plan, source and task table of one program (forward or backward)."""
 
     plan: ProgramPlan
     target: CodeTarget
-    """What printed the code."""
+    """The target that generated the code."""
     code: KernelCode
 
     @property
@@ -63,7 +63,7 @@ class CompiledKernel:
 
     @property
     def source(self) -> str:
-        """Text of the kernel."""
+        """Source text of the kernel."""
         return self.code.source
 
     @property
@@ -74,19 +74,19 @@ class CompiledKernel:
 
 @dataclass
 class Compiled:
-    """A compiled layer: the IR of each level, and for each direction source and task table."""
+    """A compiled layer: the IR of each level, and the kernel of each direction."""
 
     graph: ModuleOp
-    """The graph as it was given, without gradients."""
+    """The input graph, without gradients."""
     modules: dict[str, ModuleOp]
-    """By level: the moe level with gradients if there are any, the tile level with its dependences
-    and memory plan."""
+    """The module at each level, by level name. The moe level includes the backward function, if
+    any; the tile level includes dependences and the memory plan."""
     kernels: dict[str, CompiledKernel]
-    """By the name of the program; the forward direction first."""
+    """Kernels by program name; the forward direction first."""
     pipeline: str
     """The passes that were run, as `hpmoe-opt -p` takes them."""
     seconds: dict[str, float] = field(default_factory=dict[str, float])
-    """Time of each pass and of lowering."""
+    """Time of each pass and of the lowering to code, in seconds."""
 
     @property
     def functions(self) -> list[str]:
@@ -107,11 +107,12 @@ def compile_module(
     down_to: str = "code",
     backward: DeriveBackwardPass | None = None,
 ) -> Compiled:
-    """Lowers a module at the `moe` level, to `moe` or `comm` or all the way to code.
+    """Lowers a module at the `moe` level to code or, with `down_to`, to `moe` or `comm` only.
 
-    `lowering` is `lower-moe` or any passes that bring the module to the queue level and, if they
-    like, change it there. `backward` adds the gradient function before. Raises PassError where a
-    pass refuses the module, InputError where the passes end above the queue level.
+    `lowering` is `lower-moe` or any pipeline that ends at the queue level. `backward`, if given,
+    runs first and adds the gradient function. The module itself is not modified. Raises PassError
+    if a pass rejects the module, InputError if the module is not at the `moe` level or the pipeline
+    skips a level.
     """
     found = level_of(module)
     if found is None or found[0] != "moe":
@@ -156,7 +157,7 @@ def compile_module(
 
 
 def _goes_below(level: str, module_pass: ModulePass) -> bool:
-    """Whether a module is below `moe` or `comm` after a pass."""
+    """Returns whether a pass takes a module below `level`, which is `moe` or `comm`."""
     left = level_left(module_pass)
     return level in ("moe", "comm") and left in LEVELS[LEVELS.index(level) :]
 
@@ -183,28 +184,28 @@ def _apply(
 
 
 def compile_program(module: ModuleOp, target: CodeTarget, name: str = "") -> CompiledKernel:
-    """Plans the program `name` of a module at the queue level, or its only one, and prints it.
+    """Generates the code of program `name` of a queue-level module, or of its only program.
 
-    Raises DiagnosticException where the program cannot be lowered.
+    Raises DiagnosticException if the program cannot be lowered.
     """
     plan = plan_program(lowered_program(module, target.name, name))
     return CompiledKernel(plan, target, target.code(plan))
 
 
 def program_names(module: ModuleOp) -> list[str]:
-    """Names of the queue programs of a module, in order."""
+    """Returns the names of the queue programs of a module, in order."""
     return [op.sym_name.data for op in module.ops if isinstance(op, ProgramOp)]
 
 
 def module_text(module: ModuleOp) -> str:
-    """A module as text, with a newline at the end."""
+    """Prints a module to text, with a newline at the end."""
     stream = StringIO()
     Printer(stream).print_op(module)
     return stream.getvalue() + "\n"
 
 
 def manifest(compiled: Compiled, files: Mapping[str, bytes]) -> dict[str, Any]:
-    """What was compiled, from what, and the digest of each file. The same for the same input."""
+    """Returns the manifest: pipeline, sizes of each kernel, SHA-256 of each file. Deterministic."""
     programs = {name: kernel.program for name, kernel in compiled.kernels.items()}
     return {
         "hpmoe_ir": version("hpmoe-ir"),
@@ -227,7 +228,7 @@ def manifest(compiled: Compiled, files: Mapping[str, bytes]) -> dict[str, Any]:
 
 
 def write_compiled(compiled: Compiled, directory: Path) -> None:
-    """Writes all files of a compiled layer. Raises InputError where that is not possible."""
+    """Writes all files of a compiled layer. Raises InputError if a file can't be written."""
     files: dict[str, bytes] = {
         f"{level}.mlir": module_text(compiled.modules[level]).encode() for level in LEVELS
     }
@@ -245,10 +246,10 @@ def write_compiled(compiled: Compiled, directory: Path) -> None:
 
 
 def read_compiled(ctx: Context, directory: Path) -> tuple[Compiled, list[str]]:
-    """A compiled layer from its directory, and the names of files that were changed since.
+    """Reads a compiled layer from its directory; also returns the names of files changed since.
 
-    What is in the directory is what will run, also where it was changed by hand. Raises InputError
-    where files are missing or can't be read.
+    Files are used as they are on disk, including manual changes. Raises InputError if a file is
+    missing or can't be read.
     """
     try:
         described = json.loads((directory / MANIFEST_FILE).read_text())

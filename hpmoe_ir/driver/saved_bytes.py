@@ -1,4 +1,4 @@
-"""The memory that a forward function keeps for its gradients, for each choice of what to save."""
+"""Memory of the values that a forward function saves, for each choice of `recompute`."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from hpmoe_ir.passes.derive_backward import RECOMPUTABLE, DeriveBackwardPass, re
 
 @dataclass(frozen=True)
 class SavedValue:
-    """A value that the forward function hands to the backward function."""
+    """A value that the forward function saves for the backward function."""
 
     name: str
-    """For readers: the value's name in the function, or its place."""
+    """Display name: the SSA name hint in the function, or the result number."""
     type: AnyTensor
 
     @property
     def bytes(self) -> int:
-        """Bytes on one rank, of as many rows as there can be."""
+        """Bytes on one rank, at the maximum number of rows."""
         shape = self.type.get_shape()
         if isinstance(self.type.encoding, RowsAttr):
             shape = (self.type.encoding.rows.data, *shape[1:])
@@ -38,7 +38,7 @@ class SavedValue:
 
 
 def saved_values(function: FuncOp) -> list[SavedValue]:
-    """What `function`, of a module that `derive-backward` has been run on, saves."""
+    """Returns the values that a forward function saves, after `derive-backward` has run."""
     saved: list[SavedValue] = []
     last = function.body.block.last_op
     assert isinstance(last, ReturnOp), "a function ends in func.return"
@@ -51,9 +51,9 @@ def saved_values(function: FuncOp) -> list[SavedValue]:
 
 
 def saved_by_choice(module: ModuleOp) -> Iterator[tuple[tuple[str, ...], list[SavedValue]]]:
-    """What is saved for each set of values that `derive-backward` can recompute, () first.
+    """Yields each `recompute` choice of `derive-backward` and its saved values; () comes first.
 
-    `module` is at the `moe` level, has one function with a body, and is not changed.
+    `module` is at the `moe` level, has one function with a body, and is not modified.
     """
     made = {recomputable(op) for op in module.walk()}
     names = [name for name in RECOMPUTABLE if name in made]

@@ -1,4 +1,4 @@
-"""Reading textual IR: every operation remembers its place in the text."""
+"""Parser of textual IR that records the source location of each operation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hpmoe_ir.universe import DIALECTS
 OPERATION_NAME = re.compile(r"(?<![%#!.\w])[a-zA-Z_]\w*(\.\w+)+")
 
 MOST_BITS = 4096
-"""Of an integer type. The limits of its values are computed and printed in decimal."""
+"""Maximum width of an integer type: xDSL computes its value limits and prints them in decimal."""
 
 STRING_OR_COMMENT = re.compile(
     r'//[^\n]*|"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"|(?P<broken>")'
@@ -35,9 +35,9 @@ STRING_OR_COMMENT = re.compile(
 
 
 def make_context() -> Context:
-    """A context that knows all dialects of xDSL, of this package and of extensions.
+    """Returns a context with all dialects of xDSL, of this package and of extensions.
 
-    Each is loaded when it is used.
+    Dialects are loaded on first use.
     """
     ctx = Context()
     extended = extension_universe().all_dialects
@@ -47,7 +47,7 @@ def make_context() -> Context:
 
 
 def read_module(ctx: Context, path: Path) -> ModuleOp:
-    """The verified module in a file. Raises InputError for anything else."""
+    """Reads, parses and verifies the module in a file. Raises InputError on failure."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -65,10 +65,10 @@ def parse_module(
     first_line: int = 1,
     implicit_module: bool = True,
 ) -> ModuleOp:
-    """The module that `data` is the text of, not verified yet.
+    """Parses a module, without verifying it.
 
-    `name` and `first_line` tell where the text is from. Raises InputError with the line and column
-    of what can't be read.
+    `name` is the file name and `first_line` the line number of the first line, for locations.
+    Raises InputError with the line and column of a syntax error.
     """
     try:
         text = data.decode()
@@ -94,21 +94,21 @@ def parse_module(
 
 
 def _place(parser: Parser, first_line: int) -> str:
-    """`file:line:column` of where a parser is."""
+    """Returns the parser's current position as `file:line:column`."""
     before = parser.lexer.input.content[: parser.pos]
     line = before.count("\n") + first_line
     return f"{parser.lexer.input.name}:{line}:{len(before) - before.rfind(chr(10))}"
 
 
 def _integer_bits(type: Attribute | None) -> int:
-    """Bits of an integer type, 0 for another."""
+    """Returns the width of an integer type in bits, 0 for other types."""
     return type.bitwidth if isinstance(type, IntegerType) else 0
 
 
 def _check_strings(text: str, name: str, first_line: int) -> None:
-    """Refuses a string literal that doesn't end.
+    """Raises InputError for an unterminated string literal.
 
-    xDSL's lexer would look for its end in time exponential in its length.
+    On such a literal, xDSL's lexer backtracks in time exponential in its length.
     """
     for match in STRING_OR_COMMENT.finditer(text):
         if match.group("broken"):
@@ -122,7 +122,7 @@ def _check_strings(text: str, name: str, first_line: int) -> None:
 
 
 class LocatingParser(Parser):
-    """A parser that gives operations their place in the text, unless the text says `loc(...)`."""
+    """A parser that sets the location of operations without an explicit `loc(...)`."""
 
     def __init__(self, ctx: Context, text: str, name: str, first_line: int = 1):
         super().__init__(ctx, text, name)
@@ -152,8 +152,8 @@ class LocatingParser(Parser):
         return op
 
     def _parse_block(self) -> Block:
-        # xDSL forgets where a block is that was named before it was defined, and then fails at the
-        # second definition.
+        # For a block that was referenced before its definition, xDSL loses the position of the
+        # first definition and then fails at a second one.
         name = self._current_token.text[1:]
         known = self.blocks.get(name)
         if known and known[1] is None and name not in self.forward_block_references:

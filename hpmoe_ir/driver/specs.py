@@ -1,4 +1,4 @@
-"""Passes and targets with their options, made from the text of a command line."""
+"""Parsing of passes and targets, with their options, from command-line text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ SpecT = TypeVar("SpecT", bound=ArgSpecConvertible)
 
 
 def parse_one(kind: str, text: str) -> Spec:
-    """Name and options in `text`, a `kind` such as "target". Raises InputError for bad syntax."""
+    """Parses one name with options; `kind` (such as "target") is for messages.
+
+    Raises InputError for bad syntax.
+    """
     specs = parse_many(kind, text)
     if len(specs) != 1:
         raise InputError(f"{kind} '{one_line(text)}': expected one name, found {len(specs)}")
@@ -26,7 +29,7 @@ def parse_one(kind: str, text: str) -> Spec:
 
 
 def parse_many(kind: str, text: str) -> tuple[Spec, ...]:
-    """Names and options in a list with commas. Raises InputError for bad syntax."""
+    """Parses a comma-separated list of names with options. Raises InputError for bad syntax."""
     try:
         return parse_pipeline(text)
     except OptionSyntaxError as error:
@@ -34,9 +37,9 @@ def parse_many(kind: str, text: str) -> tuple[Spec, ...]:
 
 
 def find(kind: str, spec: Spec, available: Available[SpecT], listed: Mapping[str, object]) -> SpecT:
-    """The `kind` that `spec` names, with its options; `make` says what is refused.
+    """Instantiates the class that `spec` names, as `make` does.
 
-    Raises InputError.
+    Raises InputError where `make` raises OptionError.
     """
     try:
         return make(kind, spec, available, listed)
@@ -45,11 +48,11 @@ def find(kind: str, spec: Spec, available: Available[SpecT], listed: Mapping[str
 
 
 def passes_in(text: str) -> tuple[ModulePass, ...]:
-    """The passes that `text` names, as `hpmoe-opt -p` takes them. Raises InputError."""
+    """Parses a pipeline in the syntax of `hpmoe-opt -p`. Raises InputError."""
     known = extension_universe().all_passes
     return tuple(find("pass", spec, known, PASSES) for spec in parse_many("passes", text))
 
 
 def pipeline_text(passes: Iterable[ModulePass]) -> str:
-    """The passes as `hpmoe-opt -p` takes them."""
+    """Prints passes in the syntax of `hpmoe-opt -p`."""
     return ",".join(str(spec_of(module_pass)) for module_pass in passes)

@@ -1,1 +1,1 @@
-"""Options of passes, targets and policies: declared as fields, written and read as text."""
+"""Options of passes, targets and policies: dataclass fields with a text syntax."""

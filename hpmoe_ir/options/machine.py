@@ -1,4 +1,4 @@
-"""The option that says which machine a pass compiles for."""
+"""The option `machine`: the machine description that a pass compiles for."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ DEFAULT_MACHINE = "ascend-a3"
 
 @dataclass(frozen=True)
 class MachineOption(Options):
-    """A machine description."""
+    """Base class of passes and policies with the option `machine`."""
 
     machine: str = DEFAULT_MACHINE
     """Name of the machine description, or a file that ends in `.toml`."""
 
     def load_machine(self) -> Machine:
-        """Returns the machine. Raises PassFailedException where there is none."""
+        """Loads the machine description. Raises PassFailedException if it can't be loaded."""
         try:
             return load_machine(self.machine)
         except MachineError as e:

@@ -1,7 +1,7 @@
-"""Options as the fields of frozen dataclasses: their types, ranges and choices, checked in one way.
+"""Options as the fields of frozen dataclasses, with one check of types, ranges and choices.
 
-A pass, a policy or a target is such a dataclass with a name. What a field may hold beyond its type
-is said where it is declared:
+A pass, a policy or a target is such a dataclass with a name. Constraints beyond a field's type are
+`Annotated` metadata of the field:
 
 ```python
 @dataclass(frozen=True)
@@ -29,30 +29,30 @@ from hpmoe_ir.options.text import OptionSyntaxError, Spec, Value, parse_spec, va
 ConvertibleT = TypeVar("ConvertibleT", bound=ArgSpecConvertible)
 
 Available = Mapping[str, Callable[[], type[ConvertibleT]]]
-"""Classes by the name that text has for them, each imported when it is asked for."""
+"""Loaders of classes by the name used in pipeline text; a class is imported on first use."""
 
 
 class OptionError(ValueError):
-    """Options that do not exist, are missing, or have values that they can't have."""
+    """An unknown or missing option, or an option value of the wrong type or out of range."""
 
 
 MOST = 1 << 20
-"""The largest number that an option may be, unless it says otherwise."""
+"""Default upper limit of an integer option."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """The whole numbers that an option may be."""
+    """The range of valid integers of an option, `least` and `most` included."""
 
     least: int
     most: int = MOST
     unit: str = ""
-    """What is counted, in the plural."""
+    """Unit of the number in error messages, in the plural."""
     multiple: int = 1
-    """What the number is a multiple of."""
+    """The number must be a multiple of this."""
 
     def check(self, name: str, value: int) -> None:
-        """Raises OptionError where `value` is out of range."""
+        """Raises OptionError if `value`, of option `name`, is out of range."""
         if not self.least <= value <= self.most:
             unit = f" {self.unit}" if self.unit else ""
             raise OptionError(
@@ -66,17 +66,17 @@ class Range:
 
 @dataclass(frozen=True)
 class Choice:
-    """An option whose value is chosen by name and has options of its own."""
+    """An option whose value is the name of a class, which may have options of its own."""
 
     kind: str
-    """What is chosen, for messages: "policy"."""
+    """Kind of the value in error messages, such as "policy"."""
     available: Callable[[], Available[ArgSpecConvertible]]
-    """What there is to choose from."""
+    """Returns the classes to choose from."""
 
     def of(self, values: tuple[Value, ...]) -> ArgSpecConvertible:
-        """Returns what is chosen by a name, a name with options, or a string of one of the two.
+        """Instantiates the class given as a name, a name with options, or a string of either.
 
-        Raises OptionError.
+        Raises OptionError for an invalid value.
         """
         value = values[0] if len(values) == 1 else None
         if not isinstance(value, str | Spec):
@@ -91,10 +91,10 @@ class Choice:
 
 @dataclass(frozen=True)
 class Options(ArgSpecConvertible):
-    """Options that check themselves; `str` is the text that `make` reads back.
+    """Base class of options that are checked at construction; `str` is text that `make` can read.
 
-    Raises OptionError when it is made with values that a field can't have. What depends on more
-    than one option is checked by a subclass, in `__post_init__` after this one's.
+    The constructor raises OptionError for an invalid value of a field. Subclasses check constraints
+    between options in `__post_init__`, after calling this one.
     """
 
     def __post_init__(self) -> None:
@@ -108,16 +108,19 @@ class Options(ArgSpecConvertible):
 
     @classmethod
     def from_spec(cls, spec: ArgSpec) -> Self:
-        """The same from what plain xDSL has read."""
+        """Constructs the options from an xDSL `ArgSpec`. Raises OptionError as `of_spec` does."""
         return cls.of_spec(Spec.of_arg_spec(spec))
 
     @classmethod
     def of_spec(cls, spec: Spec) -> Self:
-        """Raises OptionError for options that do not exist, are missing or have other types."""
+        """Constructs the options from `spec`.
+
+        Raises OptionError for unknown or missing options and for invalid values.
+        """
         return cls(**_fields(cls, spec))
 
     def spec(self, *, include_default: bool = False) -> ArgSpec:
-        """The same for plain xDSL."""
+        """Returns the options as an xDSL `ArgSpec`."""
         return spec_of(self, include_default=include_default).arg_spec()
 
     def __str__(self) -> str:
@@ -130,10 +133,10 @@ def make(
     available: Available[ConvertibleT],
     listed: Mapping[str, object] | None = None,
 ) -> ConvertibleT:
-    """The `kind`, such as "pass", that `spec` names, with its options.
+    """Instantiates the class that `spec` names, with its options; `kind` is for error messages.
 
-    Raises OptionError for an unknown name, which tells the nearest names or, if none is near, those
-    of `listed`; for an unknown option; for a value of the wrong type; for a missing value.
+    Raises OptionError for an unknown name, an unknown or missing option, or an invalid value. The
+    message for an unknown name suggests the nearest names or, if none is near, those of `listed`.
     """
     if spec.name not in available:
         close = nearest(spec.name, available)
@@ -143,7 +146,7 @@ def make(
     try:
         if issubclass(cls, Options):
             return cls.of_spec(spec)
-        # A class of another package may have its own way of reading what xDSL gives it.
+        # A class of another package may override from_spec.
         _fields(cls, spec)
         return cls.from_spec(spec.arg_spec())
     except ValueError as error:
@@ -151,7 +154,7 @@ def make(
 
 
 def spec_of(made: ArgSpecConvertible, *, include_default: bool = False) -> Spec:
-    """The name and the options, those that differ from their defaults, of what `make` gives."""
+    """Returns the name of `made` and its options that differ from their defaults."""
     options: dict[str, tuple[Value, ...]] = {}
     for field in dataclasses.fields(made):
         value = getattr(made, field.name)
@@ -166,7 +169,7 @@ def spec_of(made: ArgSpecConvertible, *, include_default: bool = False) -> Spec:
 def _default(field: dataclasses.Field[Any]) -> object:
     if field.default_factory is not MISSING:
         return field.default_factory()
-    return field.default  # MISSING is equal to no value
+    return field.default  # MISSING compares unequal to every value
 
 
 def _values(value: object) -> tuple[Value, ...]:
@@ -184,7 +187,7 @@ def _values(value: object) -> tuple[Value, ...]:
 
 @cache
 def option_types(cls: type[ArgSpecConvertible]) -> dict[str, tuple[Any, tuple[object, ...]]]:
-    """The type of each option by the name of its field, and what else is said of its values."""
+    """Returns the type and the `Annotated` metadata of each option, by field name."""
     hints = get_type_hints(cls, include_extras=True)
     found: dict[str, tuple[Any, tuple[object, ...]]] = {}
     for field in dataclasses.fields(cls):
@@ -196,7 +199,7 @@ def option_types(cls: type[ArgSpecConvertible]) -> dict[str, tuple[Any, tuple[ob
 
 
 def _fields(cls: type[ArgSpecConvertible], spec: Spec) -> dict[str, object]:
-    """The values of the fields that `spec` has options for. Raises OptionError."""
+    """Returns the field values that `spec` sets. Raises OptionError."""
     types = option_types(cls)
     given: dict[str, object] = {}
     for name, values in spec.options.items():
@@ -214,7 +217,7 @@ def _fields(cls: type[ArgSpecConvertible], spec: Spec) -> dict[str, object]:
 def _converted(
     name: str, values: tuple[Value, ...], kind: Any, limits: tuple[object, ...]
 ) -> object:
-    """The values of an option in text as the value of its field. Raises OptionError."""
+    """Converts the parsed values of an option to the field's type. Raises OptionError."""
     choice = next((limit for limit in limits if isinstance(limit, Choice)), None)
     if choice is not None:
         try:
@@ -232,7 +235,7 @@ def _converted(
 
 
 def _has_type(value: object, kind: Any) -> bool:
-    """Whether a value has a type, where no bool is a number."""
+    """Returns whether `value` has the type `kind`; unlike in Python, a bool is not an int."""
     parts = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
     if any(isinstance(part, bool) for part in parts) and not _mentions_bool(kind):
         return False
@@ -244,7 +247,7 @@ def _mentions_bool(kind: Any) -> bool:
 
 
 def _type_text(kind: Any) -> str:
-    """The type of an option for a message."""
+    """Returns the text of an option's type for error messages."""
     if get_origin(kind) is Literal:
         return " or ".join(str(value) for value in get_args(kind))
     return type_repr(kind)

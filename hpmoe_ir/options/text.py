@@ -1,12 +1,12 @@
-"""The text of pipelines: `name{option=value other=1,2 policy=overlap{behind=3}}, ...`.
+"""Parser and printer of pipelines: `name{option=value other=1,2 policy=overlap{behind=3}}, ...`.
 
     pipeline ::= [spec {"," spec}]
     spec     ::= NAME ["{" {option} "}"]
     option   ::= NAME ["=" value {"," value}]
     value    ::= NUMBER | STRING | "true" | "false" | spec
 
-Space is free between all of these. It is the language of xDSL's `-p` (xdsl.utils.arg_spec) with
-values that have options of their own, and `str` of what was read is text that reads the same.
+White space between tokens is ignored. This is the language of xDSL's `-p` (xdsl.utils.arg_spec)
+extended by values with options of their own. `str` of a Spec parses to an equal Spec.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import NoReturn, TypeAlias
 from xdsl.utils.arg_spec import ArgSpec
 
 Value: TypeAlias = "bool | int | float | str | Spec"
-"""What stands after `=`. A name without options is a string."""
+"""A value of an option. A name without options is a string."""
 
 _TOKENS = re.compile(
     r"""(?P<space>\s+)
@@ -30,17 +30,17 @@ _TOKENS = re.compile(
       | (?P<mark>[{}=,])""",
     re.VERBOSE,
 )
-"""In the order of xDSL's lexer: `2d-slice` is a name, `-2` a number."""
+"""Tokens, tried in the order of xDSL's lexer: `2d-slice` is a name, `-2` a number."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _ESCAPES = {"n": "\n", "f": "\f", "v": "\v", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 _ESCAPED = {char: f"\\{letter}" for letter, char in _ESCAPES.items()}
 MOST_DEPTH = 16
-"""Of braces in braces."""
+"""Maximum nesting depth of braces, which bounds the parser's recursion."""
 
 
 class OptionSyntaxError(ValueError):
-    """Text that is no pipeline: the message has a column, what was expected and what was found."""
+    """Malformed pipeline text; the message has the column, the expected and the found token."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Spec:
 
     name: str
     options: Mapping[str, tuple[Value, ...]] = field(default_factory=dict[str, tuple[Value, ...]])
-    """Values by option, spelled with dashes; no value for an option that stands alone."""
+    """Values by option name, spelled with dashes; an option without `=` has no values."""
 
     def __str__(self) -> str:
         options = " ".join(
@@ -59,7 +59,7 @@ class Spec:
         return f"{self.name}{{{options}}}" if options else self.name
 
     def arg_spec(self) -> ArgSpec:
-        """The same for xDSL, where a value with options is the string of its text."""
+        """Returns an xDSL `ArgSpec`, in which a value with options is a string."""
         return ArgSpec(
             self.name,
             {
@@ -70,12 +70,12 @@ class Spec:
 
     @staticmethod
     def of_arg_spec(spec: ArgSpec) -> Spec:
-        """What xDSL has read."""
+        """Converts an xDSL `ArgSpec`."""
         return Spec(spec.name, {k.replace("_", "-"): v for k, v in spec.parameters.items()})
 
 
 def value_text(value: Value) -> str:
-    """A value as it stands in text."""
+    """Returns the text of a value in the pipeline language."""
     match value:
         case bool():
             return str(value).lower()
@@ -83,7 +83,7 @@ def value_text(value: Value) -> str:
             plain = _NAME.fullmatch(value) and value not in ("true", "false")
             return value if plain else '"' + "".join(_ESCAPED.get(c, c) for c in value) + '"'
         case float():
-            # A float of xDSL's language has a point: 1e-07 is written as 1.0e-07.
+            # xDSL's lexer needs a decimal point in a float: 1e-07 is written as 1.0e-07.
             text = repr(value)
             return text if "." in text else text.replace("e", ".0e")
         case _:
@@ -101,7 +101,10 @@ class _Token:
 
 
 def parse_pipeline(text: str) -> tuple[Spec, ...]:
-    """The specs in a list with commas, none for blank text. Raises OptionSyntaxError."""
+    """Parses a comma-separated list of specs; blank text is an empty list.
+
+    Raises OptionSyntaxError.
+    """
     parser = _Parser(text)
     specs: list[Spec] = []
     if parser.token.kind == "end":
@@ -114,7 +117,7 @@ def parse_pipeline(text: str) -> tuple[Spec, ...]:
 
 
 def parse_spec(text: str) -> Spec:
-    """The one spec in `text`. Raises OptionSyntaxError."""
+    """Parses a single spec. Raises OptionSyntaxError."""
     specs = parse_pipeline(text)
     if len(specs) != 1:
         raise OptionSyntaxError(f"expected one name, found {len(specs)}")
@@ -122,7 +125,7 @@ def parse_spec(text: str) -> Spec:
 
 
 class _Parser:
-    """Recursive descent with one token of look-ahead."""
+    """Recursive-descent parser with one token of look-ahead."""
 
     def __init__(self, text: str) -> None:
         self._tokens = _tokens(text)
@@ -132,29 +135,29 @@ class _Parser:
         self.token = next(self._tokens)
 
     def advance(self) -> _Token:
-        """Takes a token."""
+        """Consumes and returns the next token."""
         taken = self.token
         self.after_braces = taken.text == "}"
         self.token = next(self._tokens)
         return taken
 
     def take(self, mark: str, expected: str) -> None:
-        """Takes a mark, or says what was expected instead of what is there."""
+        """Consumes the punctuation `mark`, or raises OptionSyntaxError with `expected`."""
         if self.token.kind != "mark" or self.token.text != mark:
             self.fail(expected)
         self.advance()
 
     def at(self, mark: str) -> bool:
-        """Whether a mark comes next."""
+        """Returns whether the next token is the punctuation `mark`."""
         return self.token.kind == "mark" and self.token.text == mark
 
     def fail(self, expected: str, token: _Token | None = None) -> NoReturn:
-        """Raises OptionSyntaxError at a token, the next by default."""
+        """Raises OptionSyntaxError at `token`, by default the next one."""
         token = token or self.token
         raise OptionSyntaxError(f"column {token.column}: expected {expected}, found {token}")
 
     def spec(self, expected: str) -> Spec:
-        """A name, with options if a brace follows."""
+        """Parses a name and, if a brace follows, its options."""
         if self.token.kind != "name":
             self.fail(expected)
         return Spec(self.advance().text, self._options() if self.at("{") else {})
@@ -195,7 +198,7 @@ class _Parser:
                 self.advance()
                 try:
                     return float(token.text) if "." in token.text else int(token.text)
-                except ValueError:  # Python reads no integers of more than some thousand digits.
+                except ValueError:  # Python limits the number of digits, by default to 4300.
                     raise OptionSyntaxError(
                         f"column {token.column}: expected fewer digits, found {len(token.text)}"
                     ) from None
@@ -210,7 +213,7 @@ class _Parser:
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    """The tokens, then the end for ever."""
+    """Yields the tokens of `text`, then an unlimited number of end tokens."""
     place = 0
     while place < len(text):
         found = _TOKENS.match(text, place)

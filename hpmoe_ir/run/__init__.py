@@ -1,1 +1,1 @@
-"""Running a compiled layer and judging its results."""
+"""Execution of compiled layers, reference results, and comparison with error bounds."""

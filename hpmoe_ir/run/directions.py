@@ -1,4 +1,4 @@
-"""The two directions of a layer: what each is given, by the roles of its arguments."""
+"""Arguments and gradients of a layer's forward and backward functions, bound by role."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ UP = Role(RoleKind.UP_WEIGHTS)
 DOWN = Role(RoleKind.DOWN_WEIGHTS)
 
 INPUTS = (TOKENS, IDS, GATE, UP, DOWN)
-"""The arguments of a layer."""
+"""Roles of the arguments of a layer."""
 
 
 def forward_arguments(forward: Signature, values: LayerValues) -> list[list[Array]]:
-    """The arguments of the forward function for each rank, in order.
+    """Returns the arguments of the forward function for each rank, in order.
 
-    Raises InputError for an argument that is none of `INPUTS`.
+    Raises InputError for an argument whose role is not in `INPUTS`.
     """
     return [forward.bind(arrays) for arrays in _inputs(values)]
 
@@ -37,11 +37,12 @@ def backward_arguments(
     results: Sequence[Sequence[Array]],
     accumulators: Mapping[Role, Array] | None = None,
 ) -> list[list[Array]]:
-    """The arguments of the backward function for each rank, in order.
+    """Returns the arguments of the backward function for each rank, in order.
 
-    `results` are those of the forward function, by rank, in order. `accumulators` are by the role
-    of what they accumulate the gradient of, as `up_weights`; others begin at 0. Raises InputError
-    for an argument that there are no values for, as the gradient of a further result.
+    `results` are the results of the forward function, by rank, in order. `accumulators` are keyed
+    by the role of the forward argument whose gradient they accumulate, such as `up_weights`; others
+    are zero. Raises InputError for an argument without a value, such as the gradient of a result
+    other than the output.
     """
     dtype = values.config.dtype
     gradient = Role(RoleKind.RESULT_GRADIENT, forward.result(OUTPUT))
@@ -61,9 +62,9 @@ def backward_arguments(
 def layer_gradients(
     backward: Signature, forward: Signature, results: Sequence[Array]
 ) -> dict[str, Array]:
-    """The gradients of one rank by what they are of, as the oracle has them: dx, dgate and so on.
+    """Returns the gradients of one rank by their names in the oracle (`GRADIENTS`).
 
-    `results` are those of the backward function, in order.
+    `results` are the results of the backward function on this rank, in order.
     """
     names = dict(zip((role for role in INPUTS if role != IDS), GRADIENTS, strict=True))
     found: dict[str, Array] = {}
@@ -76,7 +77,7 @@ def layer_gradients(
 
 
 def _inputs(values: LayerValues) -> list[dict[Role, Array]]:
-    """The arrays of each rank by role."""
+    """Returns the input arrays of each rank by role."""
     dtype = values.config.dtype
     return [
         {

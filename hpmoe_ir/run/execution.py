@@ -1,4 +1,4 @@
-"""Runs the generated device source of a program on the CPU model, all ranks in one process."""
+"""Execution of generated device source on the CPU model, with all ranks in one process."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ from hpmoe_ir.runtime.task_records import Records
 Raw: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 DEVICE_INCLUDE = Path(__file__).parents[1] / "runtime" / "device"
-"""Where the device headers of the package are, below `hpmoe/`."""
+"""Include directory of the device headers, which are in its subdirectory `hpmoe/`."""
 
 
 class ExecutionError(ValueError):
-    """Inputs that do not fit the program."""
+    """Inputs that do not match the program's buffers."""
 
 
 @dataclass(frozen=True)
 class RankInputs:
-    """What one rank brings to one launch: raw arrays by input buffer, and its tokens."""
+    """Inputs of one rank for one launch: raw arrays by buffer name, and the number of tokens."""
 
     arrays: Mapping[str, Raw]
     tokens: int
 
 
 def kernel_entry(program: LoweredProgram) -> KernelEntry:
-    """The signature of the generated kernel."""
+    """Returns the C++ signature of the generated kernel."""
     pointers = [b.sym_name.data for b in program.arguments]
     return KernelEntry(
         program.name, (*pointers, "table", "workspace", "windows"), ("tokens", "launch")
@@ -59,10 +59,10 @@ def kernel_entry(program: LoweredProgram) -> KernelEntry:
 def build_program(
     program: LoweredProgram, source: str, *, quick: bool = False, sanitize: bool = False
 ) -> Path:
-    """Compiles the device source against the CPU model; the executable is kept by content.
+    """Compiles the device source against the CPU model; the executable is cached by content.
 
-    `quick`: without optimising, for what runs once. `sanitize`: with the address and the
-    undefined-behaviour sanitizer. Raises CompilerMissing, CompileError, InputError where the cache
+    `quick` disables optimization, for sources that run once. `sanitize` enables the address and
+    undefined-behaviour sanitizers. Raises CompilerMissing, CompileError, or InputError if the cache
     can't be written.
     """
     directory = cache_dir() / "sources"
@@ -73,7 +73,7 @@ def build_program(
     try:
         directory.mkdir(parents=True, exist_ok=True)
         if not path.exists():
-            # Another process never sees a part of it.
+            # Atomic: another process never sees a partial file.
             write_file(path, source.encode())
         return build(path, kernel_entry(program), include, quick=quick, sanitize=sanitize)
     except OSError as e:
@@ -94,13 +94,14 @@ def run_program(
     checks: bool = True,
     trace: list[Records] | None = None,
 ) -> list[list[dict[str, Raw]]]:
-    """Outputs of `launches[n][r]` in the same order: raw arrays by output buffer.
+    """Runs all launches and returns the raw arrays by output buffer for each launch and rank.
 
-    `read_back` adds the bytes of the workspace or the windows as the launch left them. Token rows
-    of an output are as many as the rank brings. Ranks in `late` go on only while no other can.
-    `memory`: when writes to global memory become visible. `checks`: the detectors of order.
-    `trace`: a list to which the records of all tasks are added. Raises DeviceFault with the tasks'
-    names where the run fails, ExecutionError where inputs do not fit.
+    `launches[n][r]` are the inputs of rank r in launch n; outputs with token rows have the rank's
+    number of tokens. `read_back` also returns the bytes of "workspace" or "windows" after each
+    launch. `seed` determines the order of the cores; ranks in `late` run only while no other rank
+    can. `memory`: when writes to global memory become visible. `checks`: whether to detect races.
+    `trace`: a list to which the records of all tasks are appended. Raises DeviceFault with the
+    names of the tasks involved, or ExecutionError if inputs do not match the buffers.
     """
     runs = [
         [_rank_launch(program, inputs, number) for inputs in launch]
@@ -140,7 +141,7 @@ def run_program(
 
 
 def event_counters(program: LoweredProgram) -> Counters:
-    """The counters of the program's events, by event number."""
+    """Returns the counters of the program's events, ordered by event number."""
     line_bytes = program.machine.counter_line
     found: list[tuple[int, EventCounter]] = []
     for name, event in program.events.items():
@@ -158,7 +159,7 @@ def event_counters(program: LoweredProgram) -> Counters:
 
 
 def _waited_events(program: LoweredProgram, name: str, rank: int) -> set[int]:
-    """The events of a family that some task of a rank waits for."""
+    """Returns the indices of events of family `name` that any task of `rank` waits for."""
     found: set[int] = set()
     for wait in program.waits:
         if wait.event_name == name:
@@ -171,12 +172,12 @@ def _waited_events(program: LoweredProgram, name: str, rank: int) -> set[int]:
 
 
 MARK = 0x7FBD7FBD
-"""A word that is NaN as f32 and, in both halves, as bf16 and f16."""
+"""Fill word of unwritten memory: NaN as f32 and, in both halves, as bf16 and f16."""
 
 
 def _initial_windows(program: LoweredProgram, size: int) -> bytes:
-    """Window memory before the first launch: never written but for counters and the lines after
-    them, which are 0."""
+    """Returns window memory before the first launch: NaN words, except that the counters and the
+    lines after them are 0."""
     words = np.full(size // 4, MARK, dtype="<u4")
     begin = program.counters // 4
     bytes_of_counters = program.counter_count * program.machine.counter_line
@@ -217,7 +218,7 @@ def _shaped(buffer: BufferOp, data: Raw, tokens: int) -> Raw:
 
 
 def task_name(program: LoweredProgram, marker: int) -> str:
-    """`@matmul (0, 1, 0, 3)` for the slot that a core marks its task with."""
+    """Returns the name of the task with this marker, such as `@matmul (0, 1, 0, 3)`."""
     families = list(program.families.values())
     number, point = marker >> POINT_BITS, marker & POINT_MASK
     if number >= len(families) or point >= families[number].task_count:
@@ -228,8 +229,8 @@ def task_name(program: LoweredProgram, marker: int) -> str:
 
 
 def name_tasks(program: LoweredProgram, fault: DeviceFault) -> DeviceFault:
-    """The fault with the names of its tasks and of the buffer that two of them disagree about, and
-    for waiting cores the event and who signals it."""
+    """Adds names to a fault: its tasks, the buffer of a conflicting access and, for waiting cores,
+    the event and its producers."""
     lines: list[str] = []
     if fault.marker is not None and not fault.waits:
         lines.append(f"in {task_name(program, fault.marker)} on rank {fault.rank} {fault.core}")
@@ -255,7 +256,7 @@ def name_tasks(program: LoweredProgram, fault: DeviceFault) -> DeviceFault:
 
 
 def _name_waiting(program: LoweredProgram, waiting: Waiting) -> Waiting:
-    """The core with the names of its task and of its event."""
+    """Adds the names of the task and of the event to a waiting core."""
     if waiting.marker is None:
         return waiting
     named = replace(waiting, task=task_name(program, waiting.marker))
@@ -271,9 +272,10 @@ def _name_waiting(program: LoweredProgram, waiting: Waiting) -> Waiting:
 
 
 def _buffer_at(program: LoweredProgram, memory: MemoryRange) -> str | None:
-    """`@rows + 96` for bytes of the workspace or the windows: the buffer, and bytes into it.
+    """Returns the buffer and byte offset, as in `@rows + 96`, of workspace or window memory.
 
-    Buffers that share the bytes at different times are all named; a counter is named by its event.
+    Names all buffers that share the memory; a counter is named by its event. None if no buffer is
+    there.
     """
     event = _event_at(program, memory.allocation, memory.begin)
     if event is not None:
@@ -305,7 +307,7 @@ def _event_at(program: LoweredProgram, allocation: str, offset: int) -> tuple[st
 
 
 def _producers(program: LoweredProgram, event_name: str, index: int, rank: int) -> str:
-    """Who signals an event of a rank: the family, how many of its tasks, and the first of them."""
+    """Describes the tasks that signal an event of `rank`: their number and the first one."""
     event = program.events[event_name]
     for signal in program.signals:
         if signal.event_name != event_name:

@@ -1,7 +1,7 @@
-"""Finds the task that went wrong first, when a run of generated code has a wrong result.
+"""Locates the first task with wrong writes after a run of generated code with a wrong result.
 
-The same launches run at the queue level in NumPy; then the memory that the generated code left is
-compared with what each task should have written, family by family in the order of the program.
+The same launches run at the queue level in NumPy. The memory after the generated code has run is
+then compared with the expected writes of each task, family by family in program order.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from hpmoe_ir.run.execution import RankInputs, Raw, run_program
 from hpmoe_ir.runtime.cpu_model import MemoryModel
 
 ROOM = 64
-"""Units of roundoff, relative to the largest value of a tile, by which sums in another order may
-differ. A wrong tile differs by far more."""
+"""Tolerance for another order of summation, in unit roundoffs relative to the largest value of a
+tile. A wrong tile differs by far more."""
 
 
 def first_wrong_task(
@@ -46,10 +46,10 @@ def first_wrong_task(
     late: Sequence[int] = (),
     memory: MemoryModel = "strong",
 ) -> str:
-    """Names the first task whose writes in the last launch differ from what they should be.
+    """Returns a message that names the first task with wrong writes in the last launch.
 
-    `inputs` are the raw inputs of the launches and ranks, `floats` the same as values, by input
-    buffer; activations are of `dtype`. Empty where no task differs.
+    `inputs[n][r]` are the raw inputs of launch n and rank r, `floats` the same as numerical arrays
+    by input buffer; activations have the type `dtype`. Returns "" if no task differs.
     """
     program = kernel.program
     expected = ProgramRun(program.op, seed)
@@ -87,7 +87,7 @@ def first_wrong_task(
 
 
 def _found_memory(memory: RankMemory, result: dict[str, Raw], dtype: Dtype) -> RankMemory:
-    """What the generated code left, in the form of the interpreter's memory."""
+    """Converts the memory after a run of generated code to the interpreter's representation."""
     found = RankMemory(memory.buffers, tokens=memory.tokens, launch=memory.launch)
     for name, buffer in memory.buffers.items():
         space = buffer.space.data
@@ -109,7 +109,7 @@ def _found_memory(memory: RankMemory, result: dict[str, Raw], dtype: Dtype) -> R
 
 
 def _values(buffer: BufferOp, data: Raw, dtype: Dtype) -> np.ndarray[Any, Any]:
-    """The elements of a buffer in raw memory; an output may have fewer rows than its capacity."""
+    """Decodes the elements of a buffer; rows missing in an output are filled with zeros."""
     if isinstance(buffer.type, RouteType):
         return data[: copy_bytes(buffer)].view(np.int32)
     type = buffer_type(buffer)
@@ -148,7 +148,7 @@ def _difference(task: TaskMemory, seen: TaskMemory, region: Access, dtype: Dtype
 
 
 def _shared_buffers(buffers: Sequence[BufferOp]) -> set[str]:
-    """Workspace buffers that share memory: the last use hides what was there before."""
+    """Returns the workspace buffers that share memory, whose earlier content is overwritten."""
     spans = [
         (b.offset.value.data, b.offset.value.data + buffer_bytes(b), b.sym_name.data)
         for b in buffers

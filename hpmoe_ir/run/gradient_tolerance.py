@@ -1,7 +1,8 @@
-"""How far gradients may be from the exact ones, and whether they are farther.
+"""Error bounds of gradients, and comparison of gradients with a reference.
 
-As for the output (`hpmoe_ir.run.tolerance`): the roundings of a run one by one, as independent
-errors, each carried on by the derivative of what follows. docs/tolerance.md has the derivation.
+As for the output (`hpmoe_ir.run.tolerance`), the roundings of a run are modelled as independent
+errors, each propagated by the derivatives of the operations after it. docs/tolerance.md has the
+derivation.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ CURVATURE = 0.5
 
 @dataclass(frozen=True)
 class _ExpertGradients:
-    """Exact gradients of one expert's rows, and the sums of squares of their errors."""
+    """Gradients of one expert in float64, and the sums of squares of a run's errors.
+
+    The field `squares_dx` belongs to `dx`, and so on.
+    """
 
     dx: Float64Array
     squares_dx: Float64Array
@@ -45,10 +49,10 @@ class _ExpertGradients:
 def gradient_tolerance(
     values: LayerValues, *, rounded_weights: bool = False
 ) -> list[dict[str, Float64Array]]:
-    """Bounds on |run - reference| of each element of each gradient, for each rank.
+    """Returns bounds on |run - reference| for each rank: an array of each gradient's shape.
 
-    The run rounds the rows between its operators to the layer's element type and adds up in
-    float32. `rounded_weights`: it rounds the gradients of weights to the layer's type as well.
+    The run rounds rows between operators to the layer's element type and accumulates in float32.
+    `rounded_weights`: it also rounds the gradients of weights to the layer's type.
     """
     config = values.config
     x = all_tokens(values.x, config.dtype).astype(np.float64)
@@ -93,7 +97,7 @@ def gradient_tolerance(
 
 
 def _slopes(gate: Float64Array) -> tuple[Float64Array, Float64Array]:
-    """silu and its derivative."""
+    """Returns silu(gate) and its derivative."""
     s = silu(gate)
     sigmoid = 0.5 * (1.0 + np.tanh(0.5 * gate))
     return s, sigmoid + s * (1.0 - sigmoid)
@@ -107,7 +111,10 @@ def _expert(
     w2: Float64Array,
     config: LayerConfig,
 ) -> _ExpertGradients:
-    """Gradients of one expert's n rows, and their errors."""
+    """Computes the gradients of one expert with n rows, and their errors.
+
+    x [n, H], dout [n, H], gates [n], w13 [H, 2I], w2 [I, H].
+    """
     dtype, width = config.dtype, config.width
     forward = expert_errors(x, w13, w2, config)
     gate, up = forward.h[:, :width], forward.h[:, width:]
@@ -120,7 +127,7 @@ def _expert(
     squares_da = squares_dy @ (w2 * w2).T + rounding(np.abs(da), dtype) ** 2
     squares_da += sum_error(dy, w2.T) ** 2
     error_da = np.sqrt(squares_da)
-    # First-order errors of a product, with the other factors at their largest.
+    # First-order errors of a product; the other factors are bounded by their largest values.
     steep = np.abs(slope) + CURVATURE * error_gate
     wide, tall = np.abs(da) + error_da, np.abs(up) + error_up
     dgate_half, dup_half = da * up * slope, da * s
@@ -142,7 +149,7 @@ def _expert(
     dx = dh @ w13.T
     squares_dx = squares_dh @ (w13 * w13).T + rounding(np.abs(dx), dtype) ** 2
     squares_dx += sum_error(dh, w13.T) ** 2
-    # An error of a goes into all columns of y at once.
+    # An error of `a` affects all columns of y.
     along = dout @ w2.T
     squares_dgate = (forward.squares_a * along**2).sum(axis=1)
     own = rounding(np.abs(forward.y), dtype) ** 2 + sum_error(forward.a, w2) ** 2
@@ -170,12 +177,13 @@ def compare_gradients(
 ) -> Comparison:
     """Compares the gradients of all ranks with the reference, element by element.
 
-    Where a bound is 0, as for an expert without tokens, the gradient must be exactly right.
+    Where a bound is 0, as for an expert without tokens, the gradient must match exactly. Raises
+    ValueError for a gradient of another shape.
     """
     largest, ratio, elements, worst = 0.0, 0.0, 0, ""
     for rank, (ours, exact, bound) in enumerate(zip(found, reference, bounds, strict=True)):
         for name in GRADIENTS:
-            # Memory that nobody wrote is full of signalling NaN.
+            # Unwritten memory is filled with signalling NaN.
             with np.errstate(invalid="ignore"):
                 a, b = ours[name].astype(np.float64), exact[name].astype(np.float64)
             if a.shape != b.shape:

@@ -1,4 +1,4 @@
-"""Runs one direction of a compiled layer at any of its levels, on the same values."""
+"""Execution of one function of a compiled layer at any level, on the same values."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from hpmoe_ir.run.first_wrong_task import first_wrong_task
 from hpmoe_ir.runtime.cpu_model import MemoryModel
 
 Values: TypeAlias = Sequence[Array]
-"""Arrays of one rank, in the order of a function's arguments or results: int32 ids, float32 values
-that their element type can hold."""
+"""Arrays of one rank, in the order of a function's arguments or results: int32 ids, and float32
+values that are representable in their element type."""
 
 Program: TypeAlias = tile.ProgramOp | queue.ProgramOp
 
 
 class CapacityError(RuntimeError):
-    """The routing would send a rank more rows than its capacity; nothing was sent."""
+    """The routing would exceed the capacity of a rank; no rows were sent."""
 
 
 class StatusError(RuntimeError):
-    """Ranks disagree on whether the routing fits."""
+    """The ranks report different launch statuses."""
 
 
 def run_level(
@@ -47,12 +47,12 @@ def run_level(
     late: Sequence[int] = (),
     memory: MemoryModel = "strong",
 ) -> list[list[list[Array]]]:
-    """Results of `function` for each launch and rank, in order.
+    """Runs `function` at `level` and returns its results for each launch and rank, in order.
 
-    `launches[n][r]` has an array for each argument, in order (`hpmoe_ir.run.signature`). Arrays of
-    rows have as many as there are; saved rows may come at their capacity. `executable` is what
-    `build_program` made, for the level `code`; there, ranks in `late` go on only while no other
-    can, and `memory` says when writes to global memory become visible. Raises DeviceFault,
+    `launches[n][r]` has an array for each argument, in order (`hpmoe_ir.run.signature`). Arrays
+    have the actual number of rows; saved rows may be padded to the capacity. The level `code` needs
+    `executable`, built by `build_program`; there, ranks in `late` run only while no other rank can,
+    and `memory` says when writes to global memory become visible. Raises DeviceFault,
     InterpretationError, CapacityError or StatusError.
     """
     if level in ("moe", "comm"):
@@ -78,14 +78,14 @@ def explain(
     late: Sequence[int] = (),
     memory: MemoryModel = "strong",
 ) -> str:
-    """The first task of the last launch that the generated code got wrong; empty if none."""
+    """Describes the first task of the last launch with wrong writes; "" if there is none."""
     inputs = [[rank_inputs(kernel, values) for values in launch] for launch in launches]
     floats = [[_by_buffer(kernel.program.op, values) for values in launch] for launch in launches]
     return first_wrong_task(kernel, dtype, inputs, floats, seed, executable, late, memory)
 
 
 def rank_inputs(kernel: CompiledKernel, values: Values) -> RankInputs:
-    """The raw inputs of a kernel on one rank."""
+    """Converts the arguments of one rank to raw kernel inputs."""
     given = _by_buffer(kernel.program.op, values)
     buffers = kernel.program.buffers
     tokens = next(
@@ -97,37 +97,37 @@ def rank_inputs(kernel: CompiledKernel, values: Values) -> RankInputs:
 
 
 def _by_buffer(program: Program, values: Values) -> dict[str, Array]:
-    """The arguments of a program by buffer, given in order."""
+    """Maps the ordered arguments of a program to buffer names."""
     arguments = program_signature(program).arguments
     return {p.buffer: array for p, array in zip(arguments, values, strict=True)}
 
 
 def _in_order(program: Program, arrays: Mapping[str, Array]) -> list[Array]:
-    """The results of a program in order without its status, given by buffer."""
+    """Returns the results of a program in order, without its status."""
     return [arrays[name] for name in _result_buffers(program)]
 
 
 def _result_buffers(program: Program) -> list[str]:
-    """The buffers of what the function returns: the results without the status."""
+    """Returns the result buffers of a program in order, without its status."""
     results = program_signature(program).results
     return [p.buffer for p in results if p.role is None or p.role.kind is not RoleKind.STATUS]
 
 
 def _status_buffer(program: Program) -> str:
-    """The buffer that says how a launch ended."""
+    """Returns the name of the launch status buffer."""
     status = program_signature(program).result(RoleKind.STATUS)
     assert status is not None, "programs of a layer have a status"
     return status.buffer
 
 
 def element_dtype(buffer: BufferOp) -> Dtype | None:
-    """Name of a buffer's float type, None for integers."""
+    """Returns the name of a buffer's float type, None for integers."""
     text = str(buffer_type(buffer).element_type)
     return {"bf16": "bf16", "f16": "f16", "f32": "f32"}.get(text)  # pyright: ignore[reportReturnType]
 
 
 def _raw(buffer: BufferOp, values: Array) -> Raw:
-    """Memory of an input; rows behind the last one of received or sent rows are NaN."""
+    """Returns the raw memory of an input; grouped or sent rows are padded with NaN rows."""
     dtype, type = element_dtype(buffer), buffer_type(buffer)
     if type.rows.data in ("grouped", "sent") and values.shape[0] < type.dims[0]:
         full = np.full((type.dims[0], *values.shape[1:]), np.nan, values.dtype)
@@ -157,7 +157,7 @@ def _run_graph(
     try:
         results = run_module(compiled.modules[level], name, args)
     except InterpretationError as e:
-        # The rest of xDSL's message is the whole module.
+        # The remaining lines of xDSL's message are the whole module.
         raise InterpretationError(str(e).splitlines()[0]) from None
     return [[result[r] for result in results] for r in range(len(launch))]
 
@@ -189,7 +189,7 @@ def _run_tasks(
 
 
 def _check_status(status: Sequence[Array]) -> None:
-    """Every rank must say the same; raises CapacityError where a rank is over its capacity."""
+    """Raises StatusError if ranks disagree, CapacityError if a rank exceeds its capacity."""
     words = np.stack([s[:4] for s in status]).astype(np.int64)
     if (words != words[0]).any():
         raise StatusError(f"ranks disagree on the status of the launch: {words.tolist()}")

@@ -1,7 +1,7 @@
-"""Reference results that owe nothing to this project's own arithmetic.
+"""Reference results of MindSpore, independent of this project's arithmetic.
 
-`Oracle` computes a layer with MindSpore on the CPU in a process of its own: float32 throughout, on
-the inputs as rounded to the layer's element type, all experts and the tokens of all ranks at once.
+`Oracle` computes a layer with MindSpore on the CPU in a separate process: in float32 throughout, on
+inputs rounded to the layer's element type, for the experts and tokens of all ranks together.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ DoubleArray: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 SERVER = Path(__file__).with_name("oracle_server.py")
 
 GRADIENTS = ("dx", "dgate", "dw13", "dw2")
-"""Gradients of a layer, by the names of the backward function's results."""
+"""Names of a layer's gradients, in the order of the backward function's results."""
 
 START_SECONDS = 120.0
 CASE_SECONDS = 600.0
 
 
 class OracleError(RuntimeError):
-    """MindSpore is missing, refused a case, or ended."""
+    """MindSpore is not installed, reported an error, or terminated."""
 
 
 class Oracle:
-    """A MindSpore process that computes layers; use it in a `with` statement.
+    """A MindSpore process that computes layers; a context manager.
 
-    The process starts with the first case (about two seconds) and serves all later ones.
+    The process starts with the first case (about two seconds) and is reused for later ones.
     """
 
     def __init__(self, python: str = sys.executable) -> None:
@@ -52,7 +52,7 @@ class Oracle:
         self._process: subprocess.Popen[str] | None = None
         self._cases = 0
         self.version = ""
-        """Version of MindSpore, once a case has run."""
+        """Version of MindSpore; empty until the first case has run."""
 
     def __enter__(self) -> Self:
         return self
@@ -61,15 +61,16 @@ class Oracle:
         self.close()
 
     def layer(self, values: LayerValues) -> list[Float32Array]:
-        """Outputs of each rank, float32 [t_r, H]. Raises OracleError."""
+        """Returns the output of each rank, float32 [t_r, H]. Raises OracleError."""
         tokens = values.tokens
         if sum(tokens) == 0:
             return [np.zeros((0, values.config.hidden), np.float32) for _ in tokens]
         return split_ranks(self._run(_inputs(values))["out"], tokens)
 
     def gradients(self, values: LayerValues) -> list[dict[str, Float32Array]]:
-        """Gradients of the sum of out * dout for each rank, float32: dx [t_r, H], dgate [t_r, K],
-        dw13 [L, H, 2I], dw2 [L, I, H]. Raises OracleError.
+        """Returns the gradients of sum(out * dout) for each rank, by name, in float32.
+
+        dx [t_r, H], dgate [t_r, K], dw13 [L, H, 2I], dw2 [L, I, H]. Raises OracleError.
         """
         config, tokens = values.config, values.tokens
         dout = all_tokens(values.dout, config.dtype)
@@ -83,7 +84,7 @@ class Oracle:
         return [dict(zip(GRADIENTS, rank, strict=True)) for rank in zip(*by_rank, strict=True)]
 
     def close(self) -> None:
-        """Ends the process; a later case starts a new one."""
+        """Terminates the process; a later case starts a new one."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -144,7 +145,7 @@ class Oracle:
         return self._process, Path(self._directory.name)
 
     def _answer(self, process: subprocess.Popen[str], seconds: float) -> str:
-        """The next line that is an answer; other lines are MindSpore's own chatter."""
+        """Returns the next answer line; other lines are log output of MindSpore."""
         assert process.stdout is not None
         timer = threading.Timer(seconds, process.kill)
         timer.start()
@@ -169,7 +170,7 @@ class Oracle:
 
 
 def _inputs(values: LayerValues) -> dict[str, np.ndarray[Any, Any]]:
-    """A layer's inputs, the tokens and the experts of all ranks together."""
+    """Returns a layer's inputs, concatenated over all ranks."""
     dtype = values.config.dtype
     return {
         "x": all_tokens(values.x, dtype),
@@ -181,12 +182,12 @@ def _inputs(values: LayerValues) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def split_ranks(rows: Float32Array, tokens: Sequence[int]) -> list[Float32Array]:
-    """Splits rows of all ranks into those of each rank."""
+    """Splits concatenated rows by rank; `tokens` has the number of rows of each rank."""
     return np.split(rows, np.cumsum(tokens)[:-1])
 
 
 def expert_rows(config: LayerConfig, ids: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-    """For each expert, the pairs token * K + k that go to it, in order; ids is [t, K]."""
+    """Returns for each expert its pairs token * K + k in ascending order; ids is [t, K]."""
     flat = ids.reshape(-1)
     order = np.argsort(flat, kind="stable")
     ends = np.cumsum(np.bincount(flat, minlength=config.experts))
@@ -194,5 +195,5 @@ def expert_rows(config: LayerConfig, ids: np.ndarray[Any, Any]) -> list[np.ndarr
 
 
 def silu(g: DoubleArray) -> DoubleArray:
-    """g / (1 + exp(-g)), without overflow."""
+    """Computes g / (1 + exp(-g)) without overflow."""
     return g * 0.5 * (1.0 + np.tanh(0.5 * g))

@@ -1,8 +1,9 @@
-"""Computes MoE layers with MindSpore on the CPU: a process of its own, driven over pipes.
+"""Server process that computes MoE layers with MindSpore on the CPU, driven over pipes.
 
-`hpmoe_ir.run.oracle` starts it. MindSpore can end its process without an exception and takes a
-second to import, so it runs apart and stays up for many cases. This file imports nothing of
-hpmoe_ir: it is run by its path, in an empty working directory, since MindSpore leaves files behind.
+`hpmoe_ir.run.oracle` starts it. MindSpore can terminate its process without an exception and takes
+a second to import, so it runs in a separate process that serves many cases. This file imports
+nothing from hpmoe_ir: it is run by its path, in an empty working directory, since MindSpore leaves
+files behind.
 
 Each line of standard input names a `.npz` file with `x`, `ids`, `gates`, `w13`, `w2`; the result is
 written to the same name with the ending `.out.npz`, then a line `done` or `error: ...` is printed.
@@ -25,9 +26,9 @@ from mindspore import Tensor, ops
 
 
 def moe_layer(x: Tensor, ids: Tensor, gates: Tensor, w13: Tensor, w2: Tensor) -> Tensor:
-    """The textbook layer in float32: every expert on the rows of its tokens, then the weighted sum.
+    """Computes the layer in float32: each expert on the rows of its tokens, then the weighted sum.
 
-    x [t, H], ids int32 [t, K], gates [t, K], w13 [E, H, 2I], w2 [E, I, H] to [t, H].
+    x [t, H], ids int32 [t, K], gates [t, K], w13 [E, H, 2I], w2 [E, I, H]; returns [t, H].
     """
     top_k = ids.shape[1]
     flat = ids.reshape(-1)
@@ -71,7 +72,7 @@ def run_case(path: Path) -> None:
 def main() -> None:
     """Serves cases until standard input ends."""
     ms.set_device("CPU")
-    # Otherwise an error surfaces at some later, innocent operator.
+    # Synchronous launches: otherwise an error is reported at a later, unrelated operator.
     ms.runtime.launch_blocking()
     print(f"ready {ms.__version__}", flush=True)
     for line in sys.stdin:

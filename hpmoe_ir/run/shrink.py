@@ -1,4 +1,4 @@
-"""Makes a failing case smaller while it still fails: greedy, one direction after the other."""
+"""Greedy minimization of a failing case, one direction of reduction after the other."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ CaseT = TypeVar("CaseT")
 
 @dataclass(frozen=True)
 class Shrunk(Generic[CaseT]):
-    """The smallest case found.
+    """The smallest failing case found.
 
-    runs: cases that were tried. finished: whether nothing smaller was left to try, else the budget
-    ended.
+    runs: number of cases tried. finished: True if all smaller cases were tried, False if the budget
+    was exhausted.
     """
 
     case: CaseT
@@ -31,11 +31,12 @@ def shrink(
     key: Callable[[CaseT], str],
     budget: int,
 ) -> Shrunk[CaseT]:
-    """Takes the first smaller case that `fails`, as long as there is one.
+    """Replaces a case by the first smaller one that `fails`, until there is none.
 
-    Each direction yields what is smaller than a case in one respect, the smallest first. They are
-    tried in turn, each until it leads nowhere, and all again until none does. Cases with the same
-    `key` are tried once. At most `budget` cases are tried. Deterministic if the arguments are.
+    Each direction yields cases that are smaller in one respect, the smallest first. Directions are
+    applied in turn, each to a fixed point, and all of them repeatedly until none makes progress.
+    Cases with the same `key` are tried once; at most `budget` cases are tried. Deterministic if the
+    arguments are.
     """
     tried = {key(case)}
     runs = 0
@@ -62,6 +63,6 @@ def shrink(
 
 
 def smaller_numbers(value: int, least: int, step: int = 1) -> list[int]:
-    """Multiples of `step` to try instead of `value`, from `least` up to just below."""
+    """Returns multiples of `step` to try instead of `value`: at least `least`, ascending."""
     numbers = (least, value // 2, value * 3 // 4, value - step)
     return sorted({n - n % step for n in numbers if least <= n - n % step < value})

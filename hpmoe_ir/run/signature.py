@@ -1,4 +1,4 @@
-"""What a function's arguments and results are, and the arrays that belong to them."""
+"""Signatures of functions: the roles of arguments and results, and binding of arrays to them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Direction: TypeAlias = Literal["forward", "backward"]
 class Signature:
     """The roles of a function's arguments and results, in order.
 
-    Arrays are passed as sequences in this order; by role, they are mappings.
+    Arrays are either sequences in this order or mappings keyed by role.
     """
 
     function: FuncOp
     arguments: tuple[Role | None, ...]
-    """None where neither an attribute nor the use of the argument says what it is."""
+    """None where neither an attribute nor the uses of the argument determine its role."""
     results: tuple[Role | None, ...]
     forward: str | None
     """Name of the function whose gradients this one computes; None for a forward function."""
@@ -42,11 +42,11 @@ class Signature:
 
     @property
     def direction(self) -> Direction:
-        """Whether the function is a layer or its gradients."""
+        """Either "forward" for a layer or "backward" for a function that computes its gradients."""
         return "forward" if self.forward is None else "backward"
 
     def bind(self, arrays: Mapping[Role, Array]) -> list[Array]:
-        """The arrays in the order of the arguments; accumulators that have none begin at 0.
+        """Returns the arrays in the order of the arguments; missing accumulators are zeros.
 
         Raises InputError for an argument without a role or without an array.
         """
@@ -69,17 +69,17 @@ class Signature:
         raise InputError(f"{where}: there are no values for the role '{role}'", place)
 
     def by_role(self, arrays: Sequence[Array]) -> dict[Role, Array]:
-        """The results by role, given in order; those without a role are left out."""
+        """Maps ordered results to their roles; results without a role are omitted."""
         pairs = zip(self.results, arrays, strict=True)
         return {role: array for role, array in pairs if role is not None}
 
     def describe_result(self, index: int) -> str:
-        """What a message calls a result: its role, or its place."""
+        """Returns a description of a result for messages: its number and, if known, its role."""
         role = self.results[index]
         return f"result {index}" if role is None else f"result {index}, {role},"
 
     def result(self, role: Role) -> int:
-        """The place of the result with a role. Raises InputError where there is none."""
+        """Returns the index of the result with a role. Raises InputError if there is none."""
         if role in self.results:
             return self.results.index(role)
         raise InputError(
@@ -90,9 +90,9 @@ class Signature:
 
 
 def signatures(module: ModuleOp) -> dict[str, Signature]:
-    """The signatures of the functions of a module at the `moe` level, by name, in order.
+    """Returns the signatures of the functions of a `moe`-level module, by name, in order.
 
-    Raises InputError for attributes that are no roles.
+    Raises InputError for invalid role attributes.
     """
     found: dict[str, Signature] = {}
     for op in module.ops:
@@ -108,5 +108,5 @@ def signatures(module: ModuleOp) -> dict[str, Signature]:
 
 
 def backward_of(known: Mapping[str, Signature], forward: str) -> Signature | None:
-    """The signature of the function with the gradients of `forward`; None where there is none."""
+    """Returns the signature of the backward function of `forward`, or None."""
     return next((s for s in known.values() if s.forward == forward), None)

@@ -1,8 +1,8 @@
-"""How far a run may be from the exact result, and whether it is farther.
+"""Error bounds of a layer's output, and comparison of outputs with a reference.
 
-The bound follows the roundings of a run one by one; docs/tolerance.md has the derivation. It is
-computed for each element from the operands, so that nothing has to be guessed: errors of the size
-of a bound's few standard deviations pass, a missing row, expert or tile does not.
+The bound models each rounding of a run; docs/tolerance.md has the derivation. It is computed for
+each element from the operands: rounding errors within a few standard deviations pass, a missing
+row, expert or tile does not.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from hpmoe_ir.layer.values import LayerValues, all_tokens
 from hpmoe_ir.run.oracle import expert_rows, silu
 
 SPREAD = 4.0
-"""Bound of a sum of independent roundings, in root sums of squares of their largest values."""
+"""Bound of a sum of independent roundings, relative to the root sum of squares of their maxima."""
 
 ROW_SPREAD = 2.0
-"""The same for the Euclidean norm of the error of a row."""
+"""As `SPREAD`, for the Euclidean norm of the error of a row."""
 
 FLOAT32 = 2.0**-24
 """Unit roundoff of float32."""
 
 FUNCTION_ERROR = 16 * FLOAT32
-"""Relative error of swiglu in float32: exp, division, two products, with room for the device's
+"""Relative error of swiglu in float32: exp, division, two products, with a margin for the device's
 approximations (exp and division within 4 units in the last place each)."""
 
 SILU_SLOPE = 1.1
@@ -44,27 +44,27 @@ SILU_SLOPE = 1.1
 
 @dataclass(frozen=True)
 class RankBound:
-    """Largest errors of one rank's output."""
+    """Error bounds of one rank's output."""
 
     element: Float64Array
-    """[t, H]: of each element."""
+    """[t, H]: largest absolute error of each element."""
     row: Float64Array
-    """[t]: of each row, as a Euclidean norm."""
+    """[t]: largest Euclidean norm of the error of each row."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A run against its reference."""
+    """The result of comparing a run with its reference."""
 
     passed: bool
     largest_error: float
-    """Largest absolute error; infinite where a value is not a number."""
+    """Largest absolute error; infinite if an error is not finite."""
     largest_ratio: float
     """Largest error relative to its bound; at most 1 if the run passed."""
     elements: int
-    """Elements compared."""
+    """Number of elements compared."""
     worst: str
-    """The worst element and what was expected there, for people; empty if there is none."""
+    """Description of the element with the largest ratio; empty if there are no elements."""
 
     def __str__(self) -> str:
         verdict = "within" if self.passed else "outside"
@@ -75,10 +75,10 @@ class Comparison:
 
 
 def tolerance(values: LayerValues) -> list[RankBound]:
-    """Bounds on |run - reference| for each rank, given the inputs of the run.
+    """Returns bounds on |run - reference| for each rank, computed from the inputs of the run.
 
-    The run rounds h, a, y and the output to the layer's element type and adds up in float32; the
-    reference is float32 throughout (or better).
+    The run rounds h, a, y and the output to the layer's element type and accumulates in float32;
+    the reference uses float32 or better throughout.
     """
     config = values.config
     x = all_tokens(values.x, config.dtype).astype(np.float64)
@@ -115,13 +115,16 @@ def tolerance(values: LayerValues) -> list[RankBound]:
 
 
 def rounding(magnitude: Float64Array, dtype: Dtype) -> Float64Array:
-    """Largest error of rounding a number of at most `magnitude`."""
+    """Returns the largest error of rounding a number of at most `magnitude` to `dtype`."""
     return unit_roundoff(dtype) * magnitude + underflow_error(dtype)
 
 
 @dataclass(frozen=True)
 class ExpertErrors:
-    """What one expert makes of its n rows, exactly, and the sums of squares of a run's errors."""
+    """Intermediate and final values of one expert in float64, and squared errors of a run.
+
+    h [n, 2I], a [n, I], y [n, H]; the `squares_` arrays have the same shapes.
+    """
 
     h: Float64Array
     squares_h: Float64Array
@@ -134,7 +137,7 @@ class ExpertErrors:
 def expert_errors(
     x: Float64Array, w13: Float64Array, w2: Float64Array, config: LayerConfig
 ) -> ExpertErrors:
-    """The forward direction of one expert: x [n, H] to y [n, H]."""
+    """Computes one expert with x [n, H], w13 [H, 2I], w2 [I, H], and its errors."""
     width = config.width
     h = x @ w13
     squares_h = rounding(np.abs(h), config.dtype) ** 2 + sum_error(x, w13) ** 2
@@ -143,8 +146,8 @@ def expert_errors(
     s = silu(gate)
     a = s * up
     sigmoid = 0.5 * (1.0 + np.tanh(0.5 * gate))
-    # The slope at the exact value may be small where the slope half a unit away is not: silu's
-    # second derivative is at most 0.5.
+    # The slope may be small at the exact value but not at the rounded one: silu's second
+    # derivative, at most 0.5, bounds the difference.
     slope = np.minimum(np.abs(sigmoid + s * (1.0 - sigmoid)) + 0.5 * error_gate, SILU_SLOPE)
     squares_a = (
         (slope * error_gate * (np.abs(up) + error_up)) ** 2
@@ -160,10 +163,10 @@ def expert_errors(
 
 
 def sum_error(lhs: Float64Array, rhs: Float64Array) -> Float64Array:
-    """Root of the sum of squares of the float32 roundings of lhs @ rhs, run and reference together.
+    """Returns the root sum of squares of float32 roundings of lhs @ rhs in run and reference.
 
-    Each of the n additions errs by at most a unit roundoff of a partial sum, which is at most
-    |lhs| |rhs| by Cauchy and Schwarz, in any order of the sum.
+    The error of each of the n additions is at most a unit roundoff of a partial sum, which is at
+    most |lhs| |rhs| by the Cauchy-Schwarz inequality, in any order of summation.
     """
     terms = lhs.shape[1]
     norms = np.linalg.norm(lhs, axis=1)[:, None] * np.linalg.norm(rhs, axis=0)[None, :]
@@ -175,7 +178,10 @@ def compare(
     reference: Sequence[Float32Array | Float64Array],
     bounds: Sequence[RankBound],
 ) -> Comparison:
-    """Compares the outputs of all ranks, [t_r, H] each, with the reference."""
+    """Compares the outputs of all ranks, [t_r, H] each, with the reference.
+
+    Raises ValueError for an output of another shape.
+    """
     largest, ratio, elements, worst, passed = 0.0, 0.0, 0, "", True
     for rank, (out, exact, bound) in enumerate(zip(outputs, reference, bounds, strict=True)):
         if out.shape != exact.shape:
@@ -183,7 +189,7 @@ def compare(
         elements += out.size
         if out.size == 0:
             continue
-        # Memory that nobody wrote is full of signalling NaN.
+        # Unwritten memory is filled with signalling NaN.
         with np.errstate(invalid="ignore"):
             error = np.abs(out.astype(np.float64) - exact.astype(np.float64))
         error[~np.isfinite(error)] = np.inf

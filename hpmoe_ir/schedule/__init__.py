@@ -1,1 +1,1 @@
-"""Named schedules and the search for one."""
+"""Named schedules, and the search for a schedule on the timing model."""

@@ -1,9 +1,8 @@
-"""Schedule `auto`: of a few pipelines the one that is fastest on the timing model.
+"""Schedule `auto`: selects the fastest of a few candidate pipelines on the timing model.
 
-Nothing here decides how tasks are cut or ordered: each candidate is a pipeline whose text
-`hpmoe-opt -p` takes, and what is chosen is one of them. Each is compiled and timed as any pipeline
-is (docs/timing.md): for a balanced routing, which looks the same from each rank, on one rank that
-stands for all, for another on all ranks.
+Each candidate is an ordinary pipeline in the syntax of `hpmoe-opt -p`, compiled and timed as any
+other (docs/timing.md). Under balanced routing, one mirrored rank is simulated; under other routings
+all ranks are.
 """
 
 from __future__ import annotations
@@ -43,19 +42,19 @@ from hpmoe_ir.timing.mirrored import simulate_mirrored
 from hpmoe_ir.timing.timed_run import RankIntegers, ids_of, simulate
 
 GRADIENT_COLS = 1024
-"""Columns of the narrower tasks of the last expert's weight gradients."""
+"""Columns of a weight-gradient task of the last expert, in candidates with narrow tasks."""
 
 UNTIMED = (DeviceFault, CompileError, ExecutionError)
-"""What says that a kernel can't be timed, though others may be."""
+"""Exceptions by which one kernel can't be timed, although others may be."""
 
 
 Passes: TypeAlias = tuple[ModulePass, ...]
-"""A pipeline from the `moe` level to queues."""
+"""A pipeline from the `moe` level to the queue level."""
 
 
 @dataclass(frozen=True)
 class TimedKernel:
-    """One direction of a candidate on the timing model."""
+    """Simulated time and bounds of one direction of a candidate."""
 
     time_us: float
     bounds: Bounds
@@ -63,39 +62,39 @@ class TimedKernel:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A pipeline and what it takes, or why it can't be used."""
+    """A pipeline with its simulated time, or the reason why it can't be used."""
 
     passes: Passes
     kernels: tuple[TimedKernel, ...] = ()
-    """Of each direction, forward first."""
+    """Times and bounds of each direction, forward first; empty if the pipeline can't be used."""
     refused: str = ""
 
     @property
     def text(self) -> str:
-        """The pipeline as `hpmoe-opt -p` takes it."""
+        """The pipeline in the syntax of `hpmoe-opt -p`."""
         return pipeline_text(self.passes)
 
     @property
     def time_us(self) -> float:
-        """All directions together; infinite where it can't be used."""
+        """Total time of all directions in microseconds; infinite if the pipeline can't be used."""
         return sum(k.time_us for k in self.kernels) if self.kernels else float("inf")
 
     @property
     def over_bound(self) -> float:
-        """The time over the largest bound, of all directions together."""
+        """Ratio of the time to the largest bound, both summed over directions."""
         return self.time_us / sum(k.bounds.bound_us for k in self.kernels)
 
 
 @dataclass(frozen=True)
 class Layer:
-    """What is scheduled: a graph at the `moe` level, with its backward direction or without."""
+    """The layer to schedule: a graph at the `moe` level, its directions, machine and routing."""
 
     ctx: Context
     graph: ModuleOp
     backward: DeriveBackwardPass | None
     machine: Machine
     routing: str = "balanced"
-    """The routing that is timed, as `parse_routing` takes it; others than balanced on all ranks."""
+    """Routing of the timed runs, in the syntax of `parse_routing`."""
 
     @property
     def config(self) -> LayerConfig:
@@ -104,9 +103,9 @@ class Layer:
 
     @cached_property
     def ids(self) -> list[IdArray]:
-        """The experts [T, K] of each rank's tokens under the routing that is timed.
+        """The expert ids [T, K] of each rank under the timed routing.
 
-        Raises InputError where the layer can't take it.
+        Raises InputError if the routing does not fit the layer.
         """
         config = self.config
         if self.routing == "balanced":
@@ -120,22 +119,25 @@ class Layer:
 
 
 def auto_candidates(layer: Layer) -> list[Passes]:
-    """The pipelines that `auto` tries, see `auto_lowerings`."""
+    """Returns the candidate pipelines of `auto`, see `auto_lowerings`."""
     return [(lowering,) for lowering in auto_lowerings(layer)]
 
 
 def auto_lowerings(layer: Layer) -> list[LowerMoePass]:
-    """The lowerings that `auto` tries, the same for the same sizes and machine.
+    """Returns the candidate lowerings of `auto`, determined by the sizes and the machine.
 
-    The default, and `overlap` with the numbers that follow from the sizes: source groups so large
-    that a part has the rows of a matrix tile, and twice as large; about a seventh or a quarter of
-    the columns to a block on the way back; as many experts cut finely at the end as the sums take
-    (`experts_beside_sums`), three quarters of them, or none; with the backward direction,
-    the last expert's weight gradients in wide tasks or in narrower ones, which take longer alone
-    but let the cores end together. One vector core is left out of the tokens' parts: it builds the
-    route meanwhile. The last product is three tasks a core behind the first: with fewer it waits,
-    more changes nothing. At last, products and rows of an expert that many cores share, for uneven
-    routing.
+    The candidates are the default lowering and variants of `overlap`:
+    - source groups such that a part has the rows of one or two matrix tiles;
+    - return blocks of about a seventh or a quarter of the columns;
+    - finely cut tasks for the last experts: as many experts as keep the matrix cores busy during
+      the weighted sums (`experts_beside_sums`), three quarters of them, or none;
+    - with the backward direction, wide or narrow weight-gradient tasks for the last expert; narrow
+      tasks take longer in total but let the cores finish at the same time.
+
+    Tokens are split over all vector cores but one, which builds the route at the same time. The
+    second matmul lags behind the first by three tasks per AIC: with a smaller lag it waits, a
+    larger one does not help. The last candidate shares each expert's product and rows among many
+    cores, for uneven routing.
     """
     config, machine = layer.config, layer.machine
     tile = largest_matmul_tile(machine)
@@ -172,8 +174,8 @@ def auto_lowerings(layer: Layer) -> list[LowerMoePass]:
         )
         for groups, columns, last, gradient in cuts
     ]
-    # However many rows come: all matrix cores share each expert's product, as many vector cores its
-    # rows.
+    # For any number of rows: all matrix cores share each expert's product, and as many vector cores
+    # its rows.
     shared = replace(
         overlap,
         source_groups=1,
@@ -185,7 +187,10 @@ def auto_lowerings(layer: Layer) -> list[LowerMoePass]:
 
 
 def fitting_groups(config: LayerConfig, rows: int) -> list[int]:
-    """Numbers of source groups whose parts of an expert have so many rows, and twice as many."""
+    """Returns numbers of source groups whose parts of an expert have about `rows` rows or more.
+
+    At most two divisors of the number of ranks, the larger first; [1] if no other fits.
+    """
     each = config.tokens * config.top_k / config.experts
     even = [g for g in range(1, config.ranks + 1) if config.ranks % g == 0]
     fit = [g for g in even if each * config.ranks / g >= rows * 0.99] or [1]
@@ -193,9 +198,9 @@ def fitting_groups(config: LayerConfig, rows: int) -> list[int]:
 
 
 def experts_beside_sums(config: LayerConfig, machine: Machine) -> int:
-    """Local experts whose last products take as long as the sums over all tokens' copies.
+    """Returns how many local experts' last products take as long as the sums over token copies.
 
-    Sums get half of memory's bandwidth, products their peak.
+    Estimates sums at half the memory bandwidth and products at the peak rate.
     """
     rates = machine.rates
     copies = config.tokens * (config.top_k + 1) * config.hidden
@@ -206,7 +211,7 @@ def experts_beside_sums(config: LayerConfig, machine: Machine) -> int:
 
 
 def _columns(width: int, parts: int, tile: int) -> int:
-    """Columns of about `parts` blocks: of equal ones of whole matrix tiles if there are such."""
+    """Returns the columns of about `parts` blocks; equal blocks of whole tiles if possible."""
     for count in range(parts, 2 * parts):
         if width % (count * tile) == 0:
             return width // count
@@ -216,13 +221,13 @@ def _columns(width: int, parts: int, tile: int) -> int:
 def choose(
     layer: Layer, pipelines: Sequence[Passes], progress: Progress = lambda _: None
 ) -> list[Candidate]:
-    """The candidates with their times, the fastest first; of equal ones the earlier.
+    """Times the candidates and returns them sorted, the fastest first; ties keep their order.
 
-    While one candidate is compiled, others are timed; what is the same in several is timed once.
-    Only the fastest is verified by `verify-queues`: what that refuses is not chosen. Raises
-    InputError where none can be used, or the layer can't take the routing.
+    Compilation and timed runs overlap, and identical kernels are timed once. Only the fastest
+    candidate is checked by `verify-queues`; if it is rejected, the next one is. Raises InputError
+    if no candidate can be used, or if the routing does not fit the layer.
     """
-    _ = layer.ids  # A routing that does not fit is refused before anything is compiled.
+    _ = layer.ids  # Reject an invalid routing before compiling.
     found = list(_evaluated(layer, pipelines, progress))
     found.sort(key=lambda candidate: candidate.time_us)
     while found and found[0].kernels:
@@ -236,9 +241,9 @@ def choose(
 
 
 def evaluate(layer: Layer, passes: Passes) -> Candidate:
-    """Compiles a pipeline and times each direction, under the routing of the layer.
+    """Compiles a pipeline and times each direction under the routing of the layer.
 
-    Raises InputError where there is no such routing, or the CPU model can't be built here at all.
+    Raises InputError if the routing does not fit the layer or no compiler is installed.
     """
     try:
         compiled = _compiled(layer, passes)
@@ -251,7 +256,7 @@ def evaluate(layer: Layer, passes: Passes) -> Candidate:
 def _evaluated(
     layer: Layer, pipelines: Sequence[Passes], progress: Progress
 ) -> Iterator[Candidate]:
-    """What `evaluate` says of each, but for `verify-queues`; several at a time."""
+    """Evaluates the pipelines in parallel, without `verify-queues`; yields them in order."""
     waiting: list[tuple[Passes, list[Future[TimedKernel]] | str]] = []
     known: dict[tuple[str, bytes], Future[TimedKernel]] = {}
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
@@ -279,13 +284,13 @@ def _evaluated(
 
 
 def _compiled(layer: Layer, passes: Passes, *, verify: bool = True) -> Compiled:
-    """A candidate in all directions, without passes that only check if they are not wanted."""
+    """Compiles a candidate in all directions; `verify=False` omits passes that only check."""
     lowering = [single for single in expanded(passes) if verify or not is_check(single)]
     return compile_module(layer.ctx, layer.graph, lowering, backward=layer.backward)
 
 
 def _timed(layer: Layer, kernel: CompiledKernel) -> TimedKernel:
-    """Raises one of UNTIMED where the kernel can't be used, InputError where none can."""
+    """Times a kernel. Raises one of UNTIMED for this kernel, InputError without a compiler."""
     try:
         executable = build_program(kernel.program, kernel.source)
     except CompilerMissing as e:
@@ -298,9 +303,10 @@ def _timed(layer: Layer, kernel: CompiledKernel) -> TimedKernel:
 
 
 def same_from_each_rank(config: LayerConfig) -> list[IdArray]:
-    """Balanced routing, ids [T, K] of each rank: what rank r sends to rank r + d, all ranks do.
+    """Returns rank-symmetric balanced routing: expert ids [T, K] for each rank.
 
-    Rank 0 has that of `balanced`, rank r the same with all experts r ranks further.
+    Rank 0 has the ids of `balanced`; rank r has the same shifted by r ranks, so that each rank r
+    sends the same number of rows to rank r + d.
     """
     counts = [config.tokens] * config.ranks
     own = generate_routing(parse_routing("balanced"), config, counts, 0)[0].ids
@@ -311,7 +317,7 @@ def same_from_each_rank(config: LayerConfig) -> list[IdArray]:
 
 
 def candidate_lines(candidates: Sequence[Candidate]) -> list[str]:
-    """What was tried, the fastest first, for people: times, the largest bounds, both ratios."""
+    """Formats candidates, one a line: times, the largest bounds, ratios to them and to `matrix`."""
     lines: list[str] = []
     for candidate in candidates:
         if not candidate.kernels:

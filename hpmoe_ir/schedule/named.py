@@ -1,6 +1,6 @@
-"""Schedules by name: the passes that each stands for, on a machine.
+"""Named schedules and the passes of each on a machine.
 
-docs/schedules.md says where each comes from.
+docs/schedules.md gives their sources.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from hpmoe_ir.passes.set_waits import SetWaitsPass
 DEFAULT_SCHEDULE = "depth-first"
 
 AUTO_SCHEDULE = "auto"
-"""The schedule that is chosen for a layer by timed runs, see `hpmoe_ir.schedule.auto`."""
+"""Name of the schedule that timed runs select for each layer, see `hpmoe_ir.schedule.auto`."""
 
 
 class ScheduleError(ValueError):
-    """A schedule that does not exist."""
+    """An unknown schedule name."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The passes that bring a graph from the `moe` level to queues, on any machine."""
+    """A pipeline from the `moe` level to the queue level, for any machine."""
 
     build: Callable[[Machine], Sequence[ModulePass]]
-    """The passes for a machine; which machine it is they need not be told."""
+    """Returns the passes for a machine; their option `machine` is set by `passes`."""
 
     def passes(self, machine: Machine) -> tuple[ModulePass, ...]:
         """Returns the passes that compile for `machine`."""
@@ -54,17 +54,17 @@ class Schedule:
         )
 
     def serial(self, machine: Machine) -> bool:
-        """Returns whether families are operators that a host launches one after the other."""
+        """Returns whether each task family is an operator launched separately by the host."""
         return is_serial(self.passes(machine))
 
 
 def is_serial(passes: Sequence[ModulePass]) -> bool:
-    """Returns whether passes make queues of operators that a host launches, timed in stages."""
+    """Returns whether a pipeline produces separately launched operators, timed in stages."""
     return any(p.policy.serial for p in expanded(passes) if isinstance(p, QueueOptions))
 
 
 def _same(*passes: ModulePass) -> Schedule:
-    """The same passes for all machines."""
+    """Returns a schedule with the same passes for all machines."""
     return Schedule(lambda machine: passes)
 
 
@@ -108,16 +108,16 @@ NAMED: dict[str, Schedule] = {
     "serial": Schedule(_serial),
     "waves": _same(LowerMoePass(policy=Waves())),
 }
-"""The schedules of this package; other packages have entry points in `hpmoe_ir.schedules`."""
+"""The schedules of this package; others are entry points in the group `hpmoe_ir.schedules`."""
 
 
 SCHEDULE_NAMES = tuple(sorted([*NAMED, AUTO_SCHEDULE]))
 
 
 def schedule_names() -> list[str]:
-    """Returns the names of all schedules, `auto` and those of other packages included.
+    """Returns the names of all schedules, including `auto` and those of other packages.
 
-    Raises InputError where another package has a schedule of a name that is taken.
+    Raises InputError if a schedule of another package has a reserved name.
     """
     others = extensions(SCHEDULES)
     for name, point in others.items():
@@ -129,8 +129,8 @@ def schedule_names() -> list[str]:
 def find_schedule(name: str) -> Schedule:
     """Returns the schedule `name`.
 
-    Raises ScheduleError for an unknown name and for `auto`, which needs a layer; InputError where
-    another package has it and it can't be used.
+    Raises ScheduleError for an unknown name and for `auto`, which needs a layer; InputError if the
+    schedule of another package can't be loaded.
     """
     if name == AUTO_SCHEDULE:
         raise ScheduleError("auto stands for other passes in each layer; it is not known here")
@@ -152,8 +152,8 @@ def find_schedule(name: str) -> Schedule:
 def _built(
     point: EntryPoint, build: Callable[[Machine], Sequence[ModulePass]], machine: Machine
 ) -> Sequence[ModulePass]:
-    """The passes of another package's schedule. Raises InputError where it has none."""
+    """Returns the passes of another package's schedule. Raises InputError if `build` fails."""
     try:
         return build(machine)
-    except Exception as e:  # the code of another package: it may raise anything
+    except Exception as e:  # code of another package may raise any exception
         raise InputError(f"{described(point)}: {type(e).__name__}: {one_line(str(e))}") from e

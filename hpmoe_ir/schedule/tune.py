@@ -1,4 +1,4 @@
-"""A longer search than `auto` over the options of `lower-moe`, on the same timing model."""
+"""Random local search over the options of `lower-moe`, on the timing model of `auto`."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from hpmoe_ir.passes.tiling.options import NEEDED_WITH
 from hpmoe_ir.schedule.auto import Candidate, Layer, auto_lowerings, choose, evaluate
 
 Report = Callable[[Candidate], None]
-"""Told of each candidate that is faster than all before."""
+"""Callback that receives each candidate that is faster than all previous ones."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """When a search ends: after the evaluation that passes one of the two."""
+    """Limits of a search; it ends after the evaluation that reaches one of them."""
 
     seconds: float
     trials: int | None = None
-    """Most evaluations, those of the candidates of `auto` included; None: no such end."""
+    """Maximum number of evaluations, including the candidates of `auto`; None for no limit."""
 
 
 def option_values(layer: Layer) -> Mapping[str, Sequence[object]]:
-    """The values that the search gives to each option of `lower-moe`, but those of the policy."""
+    """Returns the values to search for each option of `lower-moe`, except the policy's options."""
     searched = [policy for policy in built_in_policies().values() if policy.search_space()]
     space = LowerMoePass.search_space(layer.config, layer.machine, layer.backward is not None)
     return {**space, "policy": [policy() for policy in searched]}
@@ -42,12 +42,11 @@ def tune(
     report: Report = lambda _: None,
     progress: Progress = lambda _: None,
 ) -> tuple[Candidate, int]:
-    """The fastest pipeline found, and how many were tried.
+    """Returns the fastest pipeline found and the number of pipelines tried.
 
-    Begins with the candidates of `auto`; from there one option, at times two, of the best found so
-    far is given another value at random, and the pipeline is kept where it is faster. The seed
-    decides what is tried in which order, the budget how far that goes. Raises InputError where no
-    candidate of `auto` can be used.
+    Begins with the candidates of `auto`. Each step gives one or two options of the best pipeline so
+    far a random other value, and keeps the result if it is faster. The seed determines the sequence
+    of pipelines, the budget its length. Raises InputError if no candidate of `auto` can be used.
     """
     start = time.monotonic()
     rng = random.Random(seed)
@@ -80,7 +79,7 @@ def tune(
 def _changed(
     lowering: LowerMoePass, values: Mapping[str, Sequence[object]], rng: random.Random
 ) -> LowerMoePass:
-    """The lowering with another value of one option, or of two; as it is where they don't fit."""
+    """Returns the lowering with one or two options changed; unchanged if the values conflict."""
     for _ in range(rng.choice((1, 1, 2))):
         of_policy = lowering.policy.search_space()
         name = rng.choice([*values, *of_policy])

@@ -1,4 +1,4 @@
-"""Words of a command line, as argparse takes them and as it has read them."""
+"""Helpers for argparse: checks of arguments, and reconstruction of a command line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from hpmoe_ir.diagnostics import InputError
 
 NO_VALUE = re.compile(r"(--[^=]+=|-[^-]=?)--")
-"""An option with `--` as its value: argparse takes that out and leaves an empty list."""
+"""An option with `--` as its value, which argparse would replace by an empty list."""
 
 
 def refuse_no_values(words: Sequence[str]) -> None:
@@ -24,7 +24,7 @@ def refuse_no_values(words: Sequence[str]) -> None:
 
 
 def command_line(actions: Sequence[argparse.Action], args: argparse.Namespace) -> str:
-    """`hpmoe COMMAND` with what differs from the defaults, quoted for a shell."""
+    """Returns `hpmoe COMMAND` with the non-default options, quoted for a shell."""
     words = ["hpmoe", str(args.command)]
     for action in actions:
         value = getattr(args, action.dest, action.default)
@@ -38,6 +38,6 @@ def command_line(actions: Sequence[argparse.Action], args: argparse.Namespace) -
 
 
 def changed(args: argparse.Namespace, **options: object) -> argparse.Namespace:
-    """The same options but for some. An option that does not exist is an error of the caller."""
+    """Returns a copy of `args` with some options replaced; all of them must exist."""
     assert all(hasattr(args, name) for name in options), f"no such option: {options}"
     return argparse.Namespace(**{**vars(args), **options})

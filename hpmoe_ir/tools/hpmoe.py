@@ -1,4 +1,4 @@
-"""`hpmoe`: import, compile, run, time and tune layers."""
+"""`hpmoe`: imports, compiles, runs, times and tunes layers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hpmoe_ir.tools.command_line import refuse_no_values
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        # Status 1 and one line, as for any other bad input; argparse has status 2 and its usage.
+        # Status 1 and one line, as for other invalid input, instead of status 2 and the usage.
         raise InputError(one_line(message))
 
 
@@ -33,7 +33,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Entry point; exits with status 1 after a message where a command fails."""
+    """Entry point; prints a message and exits with status 1 if a command fails."""
     words = list(sys.argv[1:] if args is None else args)
     try:
         refuse_no_values(words)
@@ -44,7 +44,7 @@ def main(args: Sequence[str] | None = None) -> None:
         print(error, file=sys.stderr)
         sys.exit(1)
     except BrokenPipeError:
-        # The reader of the output has gone, as in `hpmoe run ... | head`.
+        # The reader has closed the pipe, as in `hpmoe run ... | head`.
         sys.stderr.close()
         sys.exit(1)
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""`hpmoe compile`: every level's IR, the kernel, the table and the host project, in a directory."""
+"""`hpmoe compile`: writes each level's IR, the kernel, the task table and the host project."""
 
 from __future__ import annotations
 

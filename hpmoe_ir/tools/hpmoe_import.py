@@ -1,4 +1,4 @@
-"""`hpmoe import`: a layer of a preset, a configuration or MindSpore as a graph."""
+"""`hpmoe import`: writes a layer of a preset, a configuration file or MindSpore as a graph."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _mindspore_config(args: argparse.Namespace) -> LayerConfig:
-    """The layer of a MindSpore Cell or file; says what was taken of it and what was left."""
+    """Imports a MindSpore Cell or file; prints which parts were imported and which were not."""
     from hpmoe_ir.frontends.mindspore_export import mindspore_layer
 
     for size in ("top_k", "hidden", "width", "experts"):

@@ -1,7 +1,7 @@
-"""`hpmoe-opt`: reads IR, runs passes, writes IR or what a target makes of it.
+"""`hpmoe-opt`: reads IR, runs passes, writes IR or the output of another target.
 
-Results go to standard output or to `-o`, everything else to standard error. Input that can't be
-used gets one message and exit status 1, and nothing is written.
+Results go to standard output or to the file of `-o`, everything else to standard error. For invalid
+input, it prints one message, exits with status 1 and writes no output.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class HpmoeOptMain(xDSLOptMain):
     target: Target
 
     def __init__(self, args: Sequence[str] | None = None):
-        # The base class ends the process at an unknown target, with status 2 and a long list.
+        # For an unknown target, the base class would exit with status 2 and a long list.
         target_only = argparse.ArgumentParser(add_help=False)
         target_only.add_argument("-t", "--target", default="mlir")
         text = target_only.parse_known_args(args)[0].target
@@ -74,7 +74,7 @@ class HpmoeOptMain(xDSLOptMain):
         def error(message: str) -> NoReturn:
             raise InputError(message)
 
-        # Status 1 and one line, as for any other bad input; argparse has status 2 and its usage.
+        # Status 1 and one line, as for other invalid input, instead of status 2 and the usage.
         arg_parser.error = error
         arg_parser.add_argument(
             "--traceback",
@@ -86,7 +86,7 @@ class HpmoeOptMain(xDSLOptMain):
         self.pipeline = PassPipeline(tuple(expanded(passes_in(self.args.passes))))
 
     def run(self) -> None:
-        """Writes the result of all pieces of the input, or raises InputError and writes nothing."""
+        """Processes all pieces of the input and writes the result; writes nothing on errors."""
         results: list[bytes] = []
         errors: list[str] = []
         for text, first_line in self._pieces():
@@ -99,7 +99,7 @@ class HpmoeOptMain(xDSLOptMain):
         self._write((SEPARATOR + b"\n").join(results))
 
     def _pieces(self) -> list[tuple[bytes, int]]:
-        """The input or, with --split-input-file, its pieces, each with its first line's number."""
+        """Returns the pieces of the input (--split-input-file) with their first line numbers."""
         name = self.get_input_name()
         try:
             stream, _ = self.get_input_stream()
@@ -117,7 +117,7 @@ class HpmoeOptMain(xDSLOptMain):
         return pieces
 
     def _process(self, text: bytes, first_line: int) -> bytes:
-        """What the target makes of one piece of the input."""
+        """Runs the pipeline on one piece of the input and returns the output of the target."""
         module = self._parse(text, first_line)
         self._verify(module)
         for module_pass in self.pipeline.passes:
@@ -179,14 +179,14 @@ class HpmoeOptMain(xDSLOptMain):
 
 
 class SeveralErrors(InputError):
-    """The errors of the pieces of an input, one a line."""
+    """The errors of several pieces of an input, one on each line."""
 
     def __init__(self, errors: Sequence[str]):
         Exception.__init__(self, "\n".join(errors))
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Entry point; exits with status 1 after a message for input that can't be used."""
+    """Entry point; prints a message and exits with status 1 for invalid input."""
     words = list(sys.argv[1:] if args is None else args)
     try:
         refuse_no_values(words)
@@ -195,7 +195,7 @@ def main(args: Sequence[str] | None = None) -> None:
         print(error, file=sys.stderr)
         sys.exit(1)
     except BrokenPipeError:
-        # The reader of the output has gone, as in `hpmoe-opt ... | head`.
+        # The reader has closed the pipe, as in `hpmoe-opt ... | head`.
         sys.stderr.close()
         sys.exit(1)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""`hpmoe run`: a layer at any level on made-up values, compared with MindSpore."""
+"""`hpmoe run`: runs a layer at any level on random values and compares it with MindSpore."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hpmoe_ir.tools.layer_options import (
 )
 
 SHRINK_RUNS = 200
-"""Most runs of --shrink, unless told otherwise."""
+"""Default of --shrink-runs."""
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:  # pyright: ignore[reportPrivateUsage]
@@ -36,11 +36,11 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--routing",
         default="uniform",
         metavar="balanced|uniform|zipf:S|imbalance:X|one-expert|FILE.npz",
-        help="which experts tokens go to",
+        help="routing of tokens to experts",
     )
     parser.add_argument("--level", choices=RUN_LEVELS, default="code", help="level to run")
-    parser.add_argument("--seed", type=int, default=0, help="of values, routing and orders")
-    parser.add_argument("--launches", type=int, default=1, metavar="N", help="launches in a row")
+    parser.add_argument("--seed", type=int, default=0, help="seed of values, routing and orders")
+    parser.add_argument("--launches", type=int, default=1, metavar="N", help="consecutive launches")
     parser.add_argument(
         "--interleavings",
         type=int,
@@ -56,7 +56,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--late",
         metavar="RANK[,RANK...]",
-        help="ranks that go on only while no other can, at the level code",
+        help="ranks that run only while no other rank can, at the level code",
     )
     parser.add_argument(
         "--memory",
@@ -67,10 +67,16 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     parser.add_argument("--check", action="store_true", help="compare with MindSpore")
     parser.add_argument(
-        "--shrink", action="store_true", help="where the run fails, find a smaller one that does"
+        "--shrink",
+        action="store_true",
+        help="if the run fails, search for a smaller run with the same failure",
     )
     parser.add_argument(
-        "--shrink-runs", type=int, default=SHRINK_RUNS, metavar="N", help="most runs of --shrink"
+        "--shrink-runs",
+        type=int,
+        default=SHRINK_RUNS,
+        metavar="N",
+        help="maximum number of runs of --shrink",
     )
     add_pipeline_option(parser)
     add_size_options(parser)
@@ -78,7 +84,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
-    """Runs the command; the status is 0 only where everything asked for held."""
+    """Runs the command; returns status 0 only if the run and all requested checks succeed."""
     from hpmoe_ir.driver.source import make_context
     from hpmoe_ir.tools.command_line import changed, command_line
     from hpmoe_ir.tools.layer_run import LayerRun

@@ -1,4 +1,4 @@
-"""`hpmoe simulate`: how long a layer's kernel takes on a machine, its bounds and its losses."""
+"""`hpmoe simulate`: simulates the time of a layer's kernel and reports bounds and losses."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser = commands.add_parser(
         "simulate",
         help="time a layer on a machine, with bounds and losses",
-        description="Times the generated code of a compiled layer, a graph or a preset on a "
-        "machine that is described but not there, and says what it could be at best and where the "
-        "rest went. Several schedules, ranks and routings make a table.",
+        description="Simulates the generated code of a compiled layer, a graph or a preset on a "
+        "machine description, and reports its time, lower bounds and losses. Several schedules, "
+        "ranks and routings make a table.",
     )
     parser.add_argument(
         "graph", nargs="?", help="a graph, or a directory that hpmoe compile has written"
@@ -24,29 +24,31 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--routing",
         default="balanced",
         metavar="balanced|uniform|zipf:S|imbalance:X|one-expert|FILE.npz[,...]",
-        help="which experts tokens go to",
+        help="routing of tokens to experts",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the routing")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the routing")
     parser.add_argument(
         "--all-ranks",
         action="store_true",
-        help="simulate all ranks also where one can stand for all, under a balanced routing",
+        help="simulate all ranks even under balanced routing, instead of one mirrored rank",
     )
     parser.add_argument(
         "--no-serial",
         action="store_true",
-        help="leave out the schedule serial, and the speed-up over it",
+        help="omit the schedule serial and the speed-up over it",
     )
-    parser.add_argument("--json", metavar="FILE", help="write an object for each configuration")
+    parser.add_argument(
+        "--json", metavar="FILE", help="write results as JSON, an object for each configuration"
+    )
     parser.add_argument(
         "--trace",
         metavar="FILE",
-        help="write a trace for Chrome's and Perfetto's viewers, of one configuration",
+        help="write a trace of one configuration for the Chrome and Perfetto viewers",
     )
     parser.add_argument(
         "--html",
         metavar="FILE",
-        help="write a page that shows the cores of a rank, of one configuration",
+        help="write an HTML page with the timeline of a rank's cores, of one configuration",
     )
     add_pipeline_option(parser, several=True)
     add_size_options(parser, several=True)

@@ -1,4 +1,4 @@
-"""`hpmoe tune`: searches options of the lowering on the timing model, within a time."""
+"""`hpmoe tune`: searches options of the lowering on the timing model, with a time limit."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser = commands.add_parser(
         "tune",
         help="search for faster options of the lowering on the timing model",
-        description="Begins with what --schedule auto tries and changes options of lower-moe from "
-        "there, on the timing model, until the time is over. Writes the fastest pipeline as text "
-        "that hpmoe-opt -p and hpmoe compile -p take.",
+        description="Begins with the candidates of --schedule auto and varies options of lower-moe "
+        "on the timing model until the time limit. Writes the fastest pipeline, in the syntax of "
+        "hpmoe-opt -p and hpmoe compile -p.",
     )
     parser.add_argument("graph", nargs="?", help="a graph, as hpmoe import writes it")
     parser.add_argument("--preset", metavar="NAME", help="the layer of a published model")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="file to write")
     parser.add_argument("--seconds", type=float, default=60, metavar="S", help="time to search")
-    parser.add_argument("--trials", type=int, metavar="N", help="most pipelines to try")
-    parser.add_argument("--seed", type=int, default=0, help="of what is tried")
     parser.add_argument(
-        "--machine", metavar="NAME|FILE.toml", help="the machine, ascend-a3 if none"
+        "--trials", type=int, metavar="N", help="maximum number of pipelines to try"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the search")
+    parser.add_argument(
+        "--machine", metavar="NAME|FILE.toml", help="machine description, by default ascend-a3"
     )
     parser.add_argument(
         "--direction", choices=DIRECTIONS, default="forward", help="forward, or with the gradients"
@@ -53,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     from hpmoe_ir.schedule.tune import Budget, tune
     from hpmoe_ir.tools.progress import Progress
 
-    if not args.seconds > 0:  # also where it is no number
+    if not args.seconds > 0:  # `not >` also rejects NaN
         raise InputError(f"--seconds: expected a positive number, found {args.seconds:g}")
     if args.trials is not None and args.trials < 1:
         raise InputError(f"--trials: expected at least 1, found {args.trials}")

@@ -1,4 +1,4 @@
-"""Options by which the commands are told which layer is meant."""
+"""Command-line options that select the layer, its sizes, its pipeline and its directions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SIZES = ("ranks", "top_k", "capacity", "hidden", "width", "experts")
 
 
 def add_size_options(parser: argparse.ArgumentParser, several: bool = False) -> None:
-    """Sizes that are given instead of the layer's own; `several` numbers of ranks as text."""
+    """Adds options that override the layer's sizes; `several` allows a list of --ranks."""
     group = parser.add_argument_group("sizes, instead of the layer's own")
     group.add_argument(
         "--ranks",
@@ -50,13 +50,13 @@ def add_size_options(parser: argparse.ArgumentParser, several: bool = False) -> 
     group.add_argument(
         "--tokens",
         metavar="N[,N...]",
-        help="most tokens of a rank, or (hpmoe run, simulate) the tokens of each rank",
+        help="maximum tokens of a rank, or (hpmoe run, simulate) the tokens of each rank",
     )
-    group.add_argument("--top-k", type=int, metavar="K", help="experts of a token")
+    group.add_argument("--top-k", type=int, metavar="K", help="experts per token")
     group.add_argument("--hidden", type=int, metavar="H", help="elements of a token")
     group.add_argument("--width", type=int, metavar="I", help="width of an expert")
     group.add_argument("--experts", type=int, metavar="E", help="experts of all ranks")
-    group.add_argument("--capacity", type=int, metavar="ROWS", help="most rows a rank receives")
+    group.add_argument("--capacity", type=int, metavar="ROWS", help="maximum rows a rank receives")
     group.add_argument("--dtype", metavar="TYPE", help="bf16 or f16")
 
 
@@ -64,17 +64,17 @@ DIRECTIONS = ("forward", "backward", "both")
 
 
 def add_pipeline_option(parser: argparse.ArgumentParser, several: bool = False) -> None:
-    """The schedule, or `several`, or the lowering with its options, and the directions."""
+    """Adds the options of the pipeline and directions; `several` allows a list of schedules."""
     parser.add_argument(
         "--schedule",
         metavar="NAME[,NAME...]" if several else "NAME",
-        help=f"a known schedule: {', '.join(SCHEDULE_NAMES)}, or one of an "
-        f"installed package; without it {DEFAULT_SCHEDULE}",
+        help=f"a named schedule: {', '.join(SCHEDULE_NAMES)}, or one of an "
+        f"installed package; by default {DEFAULT_SCHEDULE}",
     )
     parser.add_argument(
         "--machine",
         metavar="NAME|FILE.toml",
-        help=f"the machine that is compiled for; without it {DEFAULT_MACHINE}",
+        help=f"machine description to compile for; by default {DEFAULT_MACHINE}",
     )
     parser.add_argument(
         "-p",
@@ -87,19 +87,19 @@ def add_pipeline_option(parser: argparse.ArgumentParser, several: bool = False) 
         "--direction",
         choices=DIRECTIONS,
         default="forward",
-        help="forward; backward, the gradients; or both",
+        help="forward, backward (the gradients) or both",
     )
     add_schedule_routing(parser)
     parser.add_argument(
         "--recompute",
         default="",
         metavar="swiglu,up,dispatch",
-        help="what the backward direction computes again rather than having it saved",
+        help="values that the backward function recomputes instead of saving them",
     )
 
 
 def several(option: str, text: str) -> list[str]:
-    """The different names in a list with commas. Raises InputError for an empty one."""
+    """Returns the distinct names in a comma-separated list. Raises InputError for an empty name."""
     names = list(dict.fromkeys(part.strip() for part in text.split(",")))
     if not all(names):
         raise InputError(f"--{option}: expected names separated by commas, found '{text}'")
@@ -107,17 +107,17 @@ def several(option: str, text: str) -> list[str]:
 
 
 def add_schedule_routing(parser: argparse.ArgumentParser) -> None:
-    """The routing for which a schedule is searched."""
+    """Adds --schedule-for, the routing for which a schedule is searched."""
     parser.add_argument(
         "--schedule-for",
         default="balanced",
         metavar="balanced|uniform|zipf:S|one-expert|FILE.npz",
-        help="the routing under which candidates of a search are timed; without it balanced",
+        help="routing for the timed runs of a schedule search; by default balanced",
     )
 
 
 def token_counts(args: argparse.Namespace) -> list[int] | None:
-    """The numbers given by --tokens. Raises InputError for anything else."""
+    """Parses --tokens, None if it is absent. Raises InputError for an invalid value."""
     if args.tokens is None:
         return None
     try:
@@ -132,7 +132,7 @@ def token_counts(args: argparse.Namespace) -> list[int] | None:
 
 
 def resized(config: LayerConfig, args: argparse.Namespace) -> LayerConfig:
-    """The layer with the sizes that were given. Raises InputError where they do not fit."""
+    """Returns the layer with the sizes in `args`. Raises InputError for inconsistent sizes."""
     counts = token_counts(args)
     sizes = {key: getattr(args, key) for key in SIZES if getattr(args, key) is not None}
     if counts is not None:
@@ -148,7 +148,7 @@ def resized(config: LayerConfig, args: argparse.Namespace) -> LayerConfig:
 
 
 def layer_of(args: argparse.Namespace) -> LayerConfig:
-    """The layer of --preset or --config. Raises InputError."""
+    """Returns the layer of --preset or --config. Raises InputError."""
     try:
         if args.preset is not None:
             config = preset_layer(args.preset)
@@ -160,7 +160,7 @@ def layer_of(args: argparse.Namespace) -> LayerConfig:
 
 
 def refuse_sizes(args: argparse.Namespace, why: str) -> None:
-    """Refuses sizes that would change nothing. What runs the layer takes --tokens all the same."""
+    """Raises InputError for size options without effect; run and simulate still accept --tokens."""
     runs = args.command in ("run", "simulate")
     unused = (*SIZES, "dtype") if runs else (*SIZES, "dtype", "tokens")
     for key in unused:
@@ -169,7 +169,7 @@ def refuse_sizes(args: argparse.Namespace, why: str) -> None:
 
 
 def graph_of(ctx: Context, args: argparse.Namespace) -> ModuleOp:
-    """The graph that is meant: of a preset, or in a file. Raises InputError."""
+    """Returns the graph of --preset or of the graph file. Raises InputError."""
     if (args.preset is None) == (args.graph is None):
         raise InputError("expected either a graph file or --preset NAME")
     if args.preset is not None:
@@ -180,26 +180,26 @@ def graph_of(ctx: Context, args: argparse.Namespace) -> ModuleOp:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The passes that bring a graph down."""
+    """The passes from the `moe` level to the queue level, and the pass for gradients, if any."""
 
     backward: DeriveBackwardPass | None
     lowering: tuple[ModulePass, ...]
 
     @property
     def passes(self) -> tuple[ModulePass, ...]:
-        """All of them, in order."""
+        """All passes, in order."""
         return self.lowering if self.backward is None else (self.backward, *self.lowering)
 
 
 def refuse_pipeline(args: argparse.Namespace, why: str) -> None:
-    """Refuses options of the pipeline where it is fixed."""
+    """Raises InputError for pipeline options where the pipeline is fixed."""
     for key in ("schedule", "machine", "passes", "recompute"):
         if getattr(args, key):
             raise InputError(f"--{key}: {why}")
 
 
 def passes_of(args: argparse.Namespace) -> tuple[ModulePass, ...]:
-    """The passes that --schedule and --machine, or --passes, name. Raises InputError."""
+    """Returns the passes of --schedule and --machine, or of --passes. Raises InputError."""
     if args.passes is not None:
         for key in ("schedule", "machine"):
             if getattr(args, key) is not None:
@@ -213,7 +213,7 @@ def passes_of(args: argparse.Namespace) -> tuple[ModulePass, ...]:
 
 
 def machine_of(args: argparse.Namespace) -> Machine:
-    """The machine of --machine, or the default. Raises InputError."""
+    """Loads the machine of --machine, or the default one. Raises InputError."""
     try:
         return load_machine(args.machine or DEFAULT_MACHINE)
     except MachineError as e:
@@ -223,9 +223,9 @@ def machine_of(args: argparse.Namespace) -> Machine:
 def choose_schedule(
     args: argparse.Namespace, ctx: Context, graph: ModuleOp, progress: Progress
 ) -> list[str]:
-    """Puts the passes that `--schedule auto` stands for in its place; says what was chosen and why.
+    """Replaces `--schedule auto` in `args` by the selected passes; returns lines for a report.
 
-    Does nothing for other schedules. Raises InputError where no candidate can be used.
+    Does nothing for other schedules. Raises InputError if no candidate can be used.
     """
     if args.schedule != AUTO_SCHEDULE or args.passes is not None:
         return []
@@ -245,7 +245,7 @@ def choose_schedule(
 
 
 def layer_to_schedule(args: argparse.Namespace, ctx: Context, graph: ModuleOp) -> Layer:
-    """A graph with its directions and its machine, to be scheduled. Raises InputError."""
+    """Returns the input of a schedule search, from the options. Raises InputError."""
     from hpmoe_ir.schedule.auto import Layer
 
     backward = None
@@ -266,7 +266,7 @@ def _recompute(args: argparse.Namespace) -> tuple[str, ...]:
 
 
 def pipeline_of(args: argparse.Namespace) -> Pipeline:
-    """The passes that the options name. Raises InputError."""
+    """Returns the pipeline that the options describe. Raises InputError."""
     passes = passes_of(args)
     first = passes[0] if passes else None
     backward = first if isinstance(first, DeriveBackwardPass) else None

@@ -1,4 +1,4 @@
-"""One run of a layer on made-up values, in some orders of the cores, compared with a reference."""
+"""A run of a layer on random values, in one or more orders of the cores, with checks."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ from hpmoe_ir.tools.run_values import routing_line, values_of
 from hpmoe_ir.tools.summary import compiled_lines, layer_line
 
 Say = Callable[[str], None]
-"""Told a line for people."""
+"""Callback that prints a line of the report."""
 
 
 @dataclass(frozen=True)
 class _FirstWrongTask:
-    """What it takes to find the task that made a result wrong."""
+    """Inputs of the search for the first task with wrong writes."""
 
     kernel: CompiledKernel
     dtype: Dtype
@@ -67,7 +67,7 @@ class _FirstWrongTask:
     memory: MemoryModel
 
     def find(self, launch: int, seed: int) -> str:
-        """The first wrong task of a launch, empty if there is none."""
+        """Describes the first wrong task of a launch; "" if there is none."""
         launches = self.launches[: launch + 1]
         return explain(
             self.kernel, self.dtype, launches, seed, self.executable, self.late, self.memory
@@ -75,7 +75,7 @@ class _FirstWrongTask:
 
 
 class LayerRun:
-    """A run as the options of `hpmoe run` describe it."""
+    """One run, as described by the options of `hpmoe run`."""
 
     def __init__(
         self, args: argparse.Namespace, reference: Reference, progress: Progress, say: Say
@@ -89,9 +89,9 @@ class LayerRun:
         self.look: _FirstWrongTask | None = None
 
     def run(self) -> None:
-        """Runs all that was asked for.
+        """Compiles the layer if necessary, runs it in all orders and performs the checks.
 
-        Raises RunFailure for the first thing that goes wrong, InputError for what can't be run.
+        Raises RunFailure for the first failure, InputError if the layer can't be run.
         """
         args = self.args
         try:
@@ -163,7 +163,10 @@ class LayerRun:
         dtype: Dtype,
         launches: Sequence[Sequence[Values]],
     ) -> list[list[list[Array]]]:
-        """The results of a function for each launch and rank, the same in all orders."""
+        """Runs a function in all orders; returns the results for each launch and rank.
+
+        Raises RunFailure if results differ between orders.
+        """
         args, function = self.args, signature.name
         executable = self._build(compiled, signature, dtype, launches)
         first: list[list[list[Array]]] | None = None
@@ -205,7 +208,7 @@ class LayerRun:
         dtype: Dtype,
         launches: Sequence[Sequence[Values]],
     ) -> Path | None:
-        """The executable for the level code."""
+        """Builds the executable for the level `code`; returns None for other levels."""
         function = signature.name
         self.look = None
         if self.args.level != "code":
@@ -250,7 +253,7 @@ class LayerRun:
                     )
 
     def _first_wrong_task(self, launch: int, seed: int) -> str:
-        """A further line for a message about a wrong result of the generated code."""
+        """Returns another line for the error message, which names the first wrong task."""
         if self.look is None:
             return ""
         self.progress("looking for the first wrong task")
@@ -307,7 +310,7 @@ class LayerRun:
     def _report(
         self, what: str, comparisons: Sequence[Comparison], name: str, signature: Signature
     ) -> None:
-        """Says how the launches compare, or raises RunFailure for the first that fails."""
+        """Prints the largest error of all launches. Raises RunFailure for the first that fails."""
         for launch, result in enumerate(comparisons):
             if not result.passed:
                 seed = self.orders[0]

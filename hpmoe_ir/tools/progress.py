@@ -1,4 +1,4 @@
-"""Progress of long steps: one line that is rewritten on a terminal, nothing on a pipe."""
+"""Progress display: one line that is rewritten on a terminal, no output on a pipe."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Self
 
 
 class Progress:
-    """Says on standard error what is being done; used in a `with` statement."""
+    """Shows the current step on standard error; a context manager that clears it at the end."""
 
     def __init__(self) -> None:
         self._width = 0
         self._on = sys.stderr.isatty()
         self._noted: set[str] = set()
         self.prefix = ""
-        """Comes before each text."""
+        """Text shown before each step."""
 
     def __call__(self, text: str) -> None:
-        """Shows `text` in place of what was shown before."""
+        """Replaces the shown text by `text`."""
         if self._on:
             line = (self.prefix + text)[:79]
             sys.stderr.write("\r" + line.ljust(self._width))
@@ -26,14 +26,14 @@ class Progress:
             self._width = len(line)
 
     def clear(self) -> None:
-        """Removes what is shown."""
+        """Clears the line."""
         if self._on and self._width:
             sys.stderr.write("\r" + " " * self._width + "\r")
             sys.stderr.flush()
             self._width = 0
 
     def note(self, text: str) -> None:
-        """Says something that stays, once."""
+        """Prints a permanent note, once for each text."""
         if text not in self._noted:
             self._noted.add(text)
             self.clear()

@@ -1,4 +1,4 @@
-"""What results of a run are compared with: MindSpore, started once for all runs."""
+"""Reference results of a run, computed by MindSpore, which is started once for all runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Reference:
-    """References of a plain expert layer; used in a `with` statement."""
+    """Reference results of a plain expert layer; a context manager."""
 
     def __init__(self) -> None:
         self._oracle = Oracle()
@@ -30,15 +30,15 @@ class Reference:
 
     @property
     def name(self) -> str:
-        """Who computed them, once there were any."""
+        """Name and version of MindSpore; the version is known after the first result."""
         return f"MindSpore {self._oracle.version}"
 
     def outputs(self, launches: Sequence[LayerValues]) -> list[list[Float32Array]]:
-        """The outputs of each launch and rank. Raises InputError where MindSpore fails."""
+        """Returns the output of each launch and rank. Raises InputError if MindSpore fails."""
         return self._each(self._oracle.layer, launches)
 
     def gradients(self, launches: Sequence[LayerValues]) -> list[list[dict[str, Float32Array]]]:
-        """The gradients of each launch and rank. Raises InputError where MindSpore fails."""
+        """Returns the gradients of each launch and rank. Raises InputError if MindSpore fails."""
         return self._each(self._oracle.gradients, launches)
 
     def _each(

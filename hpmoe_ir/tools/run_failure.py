@@ -1,4 +1,4 @@
-"""Why a run failed, in a form that two failures can be compared by."""
+"""Failures of a run, with a kind by which failures are compared."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from hpmoe_ir.run.signature import Direction
 
 
 class RunFailure(InputError):
-    """What was asked for could be run, and went wrong.
+    """A valid run that failed.
 
-    kind: that of a DeviceFault (`deadlock`, `address`, ...); `deadlock` or `interpreter` of an
-    upper level; `status` where ranks disagree on it; `bits` where two orders have different
-    results; `check` and `gradients` where they are not the reference's; `refused by PASS`;
-    `compiler` where the generated code does not compile; `unexpected TYPE` for a Python exception.
-    direction: that of the function that ran; None where none did.
-    orders: the seeds of the orders that show it, one, or two for `bits`.
+    kind: the kind of a DeviceFault (`deadlock`, `address`, ...); `deadlock` or `interpreter` at an
+    upper level; `status` if ranks disagree on the status; `bits` if two orders give different
+    results; `check` or `gradients` if results differ from the reference; `refused by PASS`;
+    `compiler` if the generated code does not compile; `unexpected TYPE` for a Python exception.
+    direction: the direction of the function that ran; None if none did.
+    orders: the seeds of the orders that reproduce it: one, or two for `bits`.
     """
 
     def __init__(
@@ -33,10 +33,10 @@ class RunFailure(InputError):
         self.orders = tuple(orders)
 
     def is_like(self, other: RunFailure) -> bool:
-        """Whether both went wrong in the same way, in the same direction."""
+        """Returns whether both failures have the same kind and direction."""
         return (self.kind, self.direction) == (other.kind, other.direction)
 
     def with_more(self, text: str) -> RunFailure:
-        """The failure with a further line in its message."""
+        """Returns the failure with another line in its message."""
         message = f"{self.message}\n  {text}"
         return RunFailure(self.kind, message, direction=self.direction, orders=self.orders)

@@ -8,13 +8,13 @@ import random
 from hpmoe_ir.diagnostics import InputError
 
 SHOWN = 8
-"""Seeds that a line shows."""
+"""Maximum number of seeds that a line of the report shows."""
 
 
 def order_seeds(seed: int, count: int) -> list[int]:
-    """Seeds of `count` different orders: `seed` itself, then numbers below 2**31 drawn from it.
+    """Returns seeds of `count` orders: `seed`, then distinct numbers below 2**31 drawn from it.
 
-    The first of many are those of few: seed S has the same second order in every run.
+    The seeds for a smaller count are a prefix of those for a larger one.
     """
     drawn = random.Random(f"orders of {seed}")
     seeds = {seed: None}
@@ -24,9 +24,9 @@ def order_seeds(seed: int, count: int) -> list[int]:
 
 
 def orders_of(args: argparse.Namespace) -> list[int]:
-    """Seeds of the orders that --order-seed or --seed and --interleavings name.
+    """Returns the seeds given by --order-seed, or by --seed and --interleavings.
 
-    Raises InputError for what is no list of seeds, and for several orders at a level that has one.
+    Raises InputError for an invalid list, and for several orders at a level with only one.
     """
     if args.interleavings < 1:
         raise InputError(f"--interleavings: expected at least 1, found {args.interleavings}")
@@ -53,7 +53,7 @@ def orders_of(args: argparse.Namespace) -> list[int]:
 
 
 def late_ranks(args: argparse.Namespace) -> list[int]:
-    """The ranks that --late names. Raises InputError for anything else."""
+    """Parses --late. Raises InputError for an invalid value, or at another level than `code`."""
     if args.late is None:
         return []
     if args.level != "code":
@@ -68,7 +68,7 @@ def late_ranks(args: argparse.Namespace) -> list[int]:
 
 
 def orders_line(seeds: list[int], seed: int) -> str:
-    """One line that says which orders are tried."""
+    """Returns the line of the report that lists the orders."""
     shown = ", ".join(str(s) for s in seeds[:SHOWN])
     more = f" and {len(seeds) - SHOWN} more" if len(seeds) > SHOWN else ""
     return f"{'orders':<9} {len(seeds)} from --seed {seed}: {shown}{more}"

@@ -1,4 +1,4 @@
-"""The made-up values that `hpmoe run` runs a layer on."""
+"""Random input values of `hpmoe run`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hpmoe_ir.tools.layer_options import token_counts
 
 
 def rank_tokens(args: argparse.Namespace, config: LayerConfig) -> list[int]:
-    """Tokens of each rank: those of --tokens, of the routing file, or the layer's.
+    """Returns the tokens of each rank: from --tokens, the routing file, or the layer.
 
-    Raises InputError for a routing that can't be read.
+    Raises InputError for an invalid routing.
     """
     try:
         routing = parse_routing(args.routing)
@@ -29,7 +29,7 @@ def rank_tokens(args: argparse.Namespace, config: LayerConfig) -> list[int]:
 
 
 def values_of(args: argparse.Namespace, config: LayerConfig) -> list[LayerValues]:
-    """The values of each launch. Raises InputError for a routing that the layer can't take."""
+    """Returns the values of each launch. Raises InputError if the routing doesn't fit."""
     counts = rank_tokens(args, config)
     try:
         routing = parse_routing(args.routing)
@@ -40,7 +40,7 @@ def values_of(args: argparse.Namespace, config: LayerConfig) -> list[LayerValues
 
 
 def routing_line(args: argparse.Namespace, launches: Sequence[LayerValues]) -> str:
-    """One line about the routing of the first launch."""
+    """Returns the line of the report about the routing of the first launch."""
     values = launches[0]
     rows = received_rows(values.config, [r.ids for r in values.routing])
     mean = sum(rows) / len(rows)

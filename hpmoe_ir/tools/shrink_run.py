@@ -1,4 +1,4 @@
-"""`hpmoe run --shrink`: the smallest run that fails as the one that was given."""
+"""`hpmoe run --shrink`: searches for the smallest run with the same failure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hpmoe_ir.tools.smaller_runs import directions_of, fixed_sizes
 
 
 class ShrinkRun:
-    """Runs a layer and, where that fails, smaller and smaller ones."""
+    """Runs a layer and, if that fails, minimizes the failing run."""
 
     def __init__(
         self,
@@ -36,10 +36,10 @@ class ShrinkRun:
         self.others: dict[str, str] = {}
 
     def run(self) -> int:
-        """Says the smallest command that fails and what fails; returns the exit status.
+        """Prints the smallest failing command and its failure; returns the exit status.
 
-        Smaller runs that fail in another way are told too: they may be another fault. Raises
-        InputError where the run that was given can't be run.
+        Also prints smaller runs with another kind of failure, which may be a different bug. Raises
+        InputError if the given run is invalid.
         """
         first = self._attempt(self.args, self.say)
         if first is None:
@@ -75,14 +75,14 @@ class ShrinkRun:
         return None
 
     def _fails(self, args: argparse.Namespace) -> bool:
-        """Whether a smaller run fails in the same way."""
+        """Returns whether a smaller run has the same failure."""
         assert self.failure is not None
         self.runs += 1
         self.progress.prefix = f"shrink {self.runs}: "
         try:
             found = self._attempt(args, lambda _: None)
         except InputError:
-            return False  # the sizes do not fit each other
+            return False  # inconsistent sizes
         finally:
             self.progress.prefix = ""
         if found is None:
@@ -96,7 +96,7 @@ class ShrinkRun:
         return True
 
     def _one_order(self, args: argparse.Namespace) -> argparse.Namespace:
-        """The run in the failing order alone, if it fails there as it must."""
+        """Returns the run with only the failing order, if it still fails."""
         assert self.failure is not None
         seeds = list(self.failure.orders)
         if not seeds:

@@ -1,4 +1,4 @@
-"""The timed runs of all configurations that the options of `hpmoe simulate` name."""
+"""Timed runs of all configurations given by the options of `hpmoe simulate`."""
 
 from __future__ import annotations
 
@@ -44,38 +44,38 @@ from hpmoe_ir.tools.run_values import rank_tokens
 from hpmoe_ir.tools.summary import layer_line
 
 BAR = 20
-"""Characters of the progress bar."""
+"""Width of the progress bar, in characters."""
 
 
 @dataclass(frozen=True)
 class _Layer:
-    """A compiled layer under the name of its schedule."""
+    """A compiled layer with its pipeline and the name of its schedule."""
 
     compiled: Compiled
     passes: Sequence[ModulePass]
-    """Those that it was compiled by."""
+    """The pipeline that compiled the layer."""
     schedule: str
     config: LayerConfig
 
     @property
     def is_serial(self) -> bool:
-        """Whether its families are operators that a host launches."""
+        """Whether its task families are operators launched separately by the host."""
         return is_serial(self.passes)
 
 
 class SimulateRun:
-    """All timed runs, by number of ranks, routing, direction and schedule."""
+    """All timed runs, in the order of number of ranks, routing, direction and schedule."""
 
     def __init__(self, args: argparse.Namespace, progress: Progress) -> None:
         self.args = args
         self.progress = progress
         self.lines: list[str] = []
-        """What there is to say of layers and machine."""
+        """Lines of the report about layers, machine and selected schedules."""
         self.ctx = make_context()
         self.done = 0
 
     def run(self) -> list[Simulation]:
-        """All of them, in order. Raises InputError."""
+        """Runs all configurations and returns their results, in order. Raises InputError."""
         if self.args.seed < 0:
             raise InputError(f"--seed: expected 0 or more, found {self.args.seed}")
         for routing in self.routings:
@@ -87,13 +87,13 @@ class SimulateRun:
 
     @cached_property
     def is_compiled(self) -> bool:
-        """Whether a directory was given."""
+        """Whether the input is a directory of a compiled layer."""
         args = self.args
         return args.preset is None and args.graph is not None and os.path.isdir(args.graph)
 
     @cached_property
     def ranks(self) -> Sequence[int | None]:
-        """Numbers of ranks; None for the layer's own."""
+        """Numbers of ranks to simulate; None for the layer's own."""
         if self.args.ranks is None:
             return [None]
         try:
@@ -105,12 +105,12 @@ class SimulateRun:
 
     @cached_property
     def routings(self) -> Sequence[str]:
-        """Routings by name."""
+        """Names of the routings to simulate."""
         return several("routing", self.args.routing)
 
     @cached_property
     def schedules(self) -> Sequence[str | None]:
-        """Schedules by name; None where the passes or the directory decide."""
+        """Names of the schedules; None if --passes or the compiled layer determine it."""
         if self.args.schedule is not None:
             return several("schedule", self.args.schedule)
         decided = self.is_compiled or self.args.passes is not None
@@ -118,7 +118,7 @@ class SimulateRun:
 
     @property
     def configurations(self) -> int:
-        """How many runs are reported."""
+        """Number of configurations reported."""
         directions = 2 if self.args.direction == "both" else 1
         return len(self.ranks) * len(self.routings) * len(self.schedules) * directions
 
@@ -145,7 +145,7 @@ class SimulateRun:
                     yield replace(run, serial_us=None if baseline is None else baseline.time_us)
 
     def _step(self, text: str) -> None:
-        """Says what begins now, after a bar of what is done."""
+        """Shows the next step, after a progress bar of completed steps."""
         apart = not self.args.no_serial and "serial" not in self.schedules
         per_ranks = len(self.schedules) + apart
         directions = 2 if self.args.direction == "both" else 1
@@ -181,7 +181,7 @@ class SimulateRun:
         return _Layer(compiled, passes, name, graph_layer(compiled.graph).config)
 
     def _serial(self, layer: _Layer) -> _Layer:
-        """The same graph, as operators that a host launches."""
+        """Compiles the same graph with the schedule `serial`."""
         backward = next((p for p in layer.passes if isinstance(p, DeriveBackwardPass)), None)
         passes = find_schedule("serial").passes(layer.compiled.forward.program.machine)
         compiled = compile_module(
@@ -194,7 +194,10 @@ class SimulateRun:
         return _Layer(compiled, passes, "serial", layer.config)
 
     def _machine(self, layer: _Layer) -> Machine:
-        """The machine that is timed: that of --machine where a compiled layer fits it."""
+        """Returns the machine to simulate: --machine for a compiled layer, else the layer's own.
+
+        Raises InputError if the sizes of --machine differ from those of the layer's machine.
+        """
         own = layer.compiled.forward.program.machine
         if self.args.machine is None or not self.is_compiled:
             return own
@@ -212,7 +215,7 @@ class SimulateRun:
         return machine
 
     def _directions(self, compiled: Compiled) -> list[int]:
-        """The places of the programs that are timed: 0 forward, 1 backward."""
+        """Returns the indices of the programs to simulate: 0 forward, 1 backward."""
         direction = self.args.direction
         if direction != "forward" and len(compiled.kernels) < 2:
             raise InputError(
@@ -254,7 +257,7 @@ class SimulateRun:
         routing: str,
         stages: Stages | None,
     ) -> Timeline:
-        """One rank where it stands for all, else all ranks."""
+        """Simulates a mirrored rank under balanced routing if possible, else all ranks."""
         machine = self._machine(layer)
         alike = parse_routing(routing).kind == "balanced" and len({r.tokens for r in ranks}) == 1
         if alike and len(ranks) > 1 and not self.args.all_ranks:
@@ -269,7 +272,7 @@ class SimulateRun:
     def _integers(
         self, kernel: CompiledKernel, config: LayerConfig, routing: str
     ) -> tuple[list[int], list[RankIntegers]]:
-        """Tokens and integers of each rank: those of the first launch of `hpmoe run`."""
+        """Returns token counts and integer inputs by rank, as in `hpmoe run`'s first launch."""
         args = changed(self.args, routing=routing)
         tokens = rank_tokens(args, config)
         try:
@@ -284,7 +287,7 @@ class SimulateRun:
 
 
 def _routing(text: str) -> None:
-    """Refuses what is no routing, before anything is compiled."""
+    """Raises InputError for an invalid routing, before anything is compiled."""
     try:
         parse_routing(text)
     except RoutingError as e:

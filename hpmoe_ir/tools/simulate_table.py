@@ -1,4 +1,4 @@
-"""The tables that `hpmoe simulate` prints."""
+"""Tables printed by `hpmoe simulate`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hpmoe_ir.timing.simulation import Simulation
 
 
 def result_lines(simulations: Sequence[Simulation]) -> Iterator[str]:
-    """A table of times and a table of losses, with a row for each configuration."""
+    """Yields the tables of times and of losses, with a row for each configuration."""
     names = [_names(simulation) for simulation in simulations]
     heads = ["ranks", "routing", "function", "schedule"]
     yield from _table(
@@ -73,7 +73,7 @@ def _sum(simulation: Simulation) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Columns as wide as they must be; text to the left, numbers to the right."""
+    """Yields the lines of a table; text is left-aligned, numbers are right-aligned."""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     text = [not column[0][:1].isdigit() and column[0][:1] != "-" for column in zip(*rows)]
     for row in (head, *rows):

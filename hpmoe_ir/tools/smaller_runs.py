@@ -1,7 +1,7 @@
-"""What is smaller than a run: the directions in which `hpmoe run --shrink` goes.
+"""Reductions of a run that `hpmoe run --shrink` tries.
 
-A preset has all sizes to give; a graph has its sizes in its types and a compiled directory its
-passes too, so that only launches, tokens, routing and direction are left.
+All sizes of a preset can be reduced. The sizes of a graph are fixed by its types, and in a compiled
+directory the passes are fixed as well, so that only launches, tokens, routing and direction remain.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Args: TypeAlias = argparse.Namespace
 Direction: TypeAlias = Callable[[Args], Iterable[Args]]
 
 LEAPS = ((1, 1, 1), (2, 1, 1), (2, 2, 2))
-"""Ranks, experts of a rank and tokens that are tried first."""
+"""Combinations (ranks, local experts, tokens) that are tried first."""
 
 
 def layer_config(args: Args) -> LayerConfig:
-    """The layer that a run is of. Raises InputError."""
+    """Returns the configuration of the layer of a run. Raises InputError."""
     if args.preset is not None:
         return layer_of(args)
     path = Path(args.graph)
@@ -44,7 +44,7 @@ def layer_config(args: Args) -> LayerConfig:
 
 
 def directions_of(args: Args, failure: RunFailure) -> list[Direction]:
-    """How a run that failed so may be made smaller, the most telling first."""
+    """Returns the reductions for a failed run, the most informative first."""
     least: list[Direction] = [
         lambda a: _without_check(a, failure),
         lambda a: _one_direction(a, failure),
@@ -61,7 +61,7 @@ def directions_of(args: Args, failure: RunFailure) -> list[Direction]:
 
 
 def fixed_sizes(args: Args) -> str:
-    """A note on what can't be made smaller; empty for a preset."""
+    """Returns a note on fixed sizes; empty for a preset."""
     if args.preset is not None:
         return ""
     if os.path.isdir(args.graph):
@@ -78,7 +78,7 @@ def _without_check(args: Args, failure: RunFailure) -> Iterator[Args]:
 
 
 def _one_direction(args: Args, failure: RunFailure) -> Iterator[Args]:
-    """Where the forward function fails the other is not needed; the other way round it is run."""
+    """Forward only, unless the backward function fails; else backward, which runs both."""
     if args.direction == "forward":
         return
     if failure.direction != "backward":
@@ -93,7 +93,7 @@ def _fewer_launches(args: Args) -> Iterator[Args]:
 
 
 def _sized(args: Args, ranks: int, local: int, top_k: int, tokens: list[int]) -> Args:
-    """A run with other sizes; the number of experts of a token at most what there are."""
+    """Returns the run with other sizes; top k is limited to the number of experts."""
     experts = ranks * local
     return changed(
         args,
@@ -175,7 +175,7 @@ def _plain_sizes(args: Args) -> Iterator[Args]:
 
 
 def _fewer_late(args: Args) -> Iterator[Args]:
-    """Without late ranks, or with one less."""
+    """No late ranks, or one fewer."""
     if args.late is None:
         return
     yield changed(args, late=None)
@@ -190,7 +190,7 @@ def _late_text(ranks: Iterable[int]) -> str | None:
 
 
 def _fewer_passes(args: Args) -> Iterator[Args]:
-    """Without a pass, without the options of one, with smaller numbers in them."""
+    """Removes a pass or its options, or reduces integers in the options."""
     specs = tuple(spec_of(module_pass) for module_pass in passes_of(args))
     for i, spec in enumerate(specs):
         before, after = specs[:i], specs[i + 1 :]
@@ -203,7 +203,7 @@ def _fewer_passes(args: Args) -> Iterator[Args]:
 
 
 def _smaller_specs(spec: Spec) -> Iterator[Spec]:
-    """Without options, without one of them, with a smaller value of one."""
+    """Removes all options or one of them, or reduces the value of one."""
     if spec.options:
         yield Spec(spec.name)
     for option, values in spec.options.items():

@@ -1,4 +1,4 @@
-"""What was compiled, in a line for each stage."""
+"""Summary of a compiled layer, with a line for each stage."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hpmoe_ir.layer.config import LayerConfig
 
 
 def layer_line(config: LayerConfig) -> str:
-    """One line about a layer."""
+    """Returns the line of the report about a layer."""
     return f"{'layer':<9} {config.summary()}"
 
 
 def compiled_lines(compiled: Compiled) -> Iterator[str]:
-    """A line for each level, and one for what was generated."""
+    """Yields a line for each level, including the generated code."""
     for level in ("moe", "comm"):
         if level not in compiled.modules:
             return
@@ -47,7 +47,7 @@ def compiled_lines(compiled: Compiled) -> Iterator[str]:
 
 
 def saved_lines(compiled: Compiled) -> Iterator[str]:
-    """What the forward function saves, and what it would save for each choice of `recompute`."""
+    """Yields the saved values of the forward function, and their bytes for each `recompute`."""
     function = next(op for op in compiled.modules["moe"].ops if isinstance(op, FuncOp))
     saved = saved_values(function)
     parts = ", ".join(f"{value.name} {value.bytes:,}" for value in saved)
