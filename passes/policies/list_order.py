@@ -34,8 +34,8 @@ class ListOrder(Policy):
         graph = task_graph(work.families, work.dependences, work.ranks)
         times = Times.of(work)
         depths = FamilyGraph.of_dependences(work.families, work.dependences).depths()
-        way = ways_to_the_end(graph, times, depths, work.machine)
-        return list_schedule(work, graph, times, priorities(work, [-np.round(way, 9)]))
+        length = critical_path_lengths(graph, times, depths, work.machine)
+        return list_schedule(work, graph, times, priorities(work, [-np.round(length, 9)]))
 
 
 def priorities(work: SchedulingInput, keys: list[Float64Array | IntArray]) -> IntArray:
@@ -58,14 +58,14 @@ def priorities(work: SchedulingInput, keys: list[Float64Array | IntArray]) -> In
     return numbers
 
 
-def ways_to_the_end(
+def critical_path_lengths(
     graph: TaskGraph, times: Times, depths: list[int], machine: Machine
 ) -> Float64Array:
     """Returns for each task the length of its critical path: the longest chain that starts with it.
 
     float64[task_count], in seconds, from the start of the task; signal latencies included.
     """
-    way = times.core.copy()
+    length = times.core.copy()
     for family in sorted(range(len(depths)), key=lambda i: -depths[i]):
         begin, end = graph.first[family], graph.first[family + 1]
         after = np.zeros(end - begin)
@@ -73,11 +73,11 @@ def ways_to_the_end(
             if d.producer != family:
                 continue
             follows = np.zeros(d.count)
-            waiting = way[graph.first[d.consumer] : graph.first[d.consumer + 1]]
+            waiting = length[graph.first[d.consumer] : graph.first[d.consumer + 1]]
             np.maximum.at(follows, d.waited, waiting)
             delay = (
                 machine.rates.latency_remote_signal if d.remote else machine.rates.latency_signal
             )
             np.maximum.at(after, d.points, follows[d.events] + delay)
-        way[begin:end] += after
-    return way
+        length[begin:end] += after
+    return length

@@ -13,7 +13,7 @@ from hpmoe_ir.dialects.tile import BufferOp, MemorySpace, buffer_bytes, buffers_
 from hpmoe_ir.integers import ceil_div
 from hpmoe_ir.passes.analysis.task_uses import PAIRS, Meeting, Use, conflicts, meeting
 from hpmoe_ir.passes.proof.order import OrderProof
-from hpmoe_ir.passes.proof.run import RankSets, has_rank, rank_bits, told_ranks
+from hpmoe_ir.passes.proof.run import RankSets, has_rank, rank_bits, ranks_after_tasks
 from hpmoe_ir.passes.proof.tasks import NONE, QueueTasks
 
 
@@ -192,12 +192,12 @@ def check_launches(proof: OrderProof, uses: dict[str, list[Use]]) -> None:
     rank q in launch n + 1, since q has then ended launch n; or the task of rank q in launch n ends
     before some task of rank s in launch n starts, since s has ended launch n. Raises RefusedError.
     """
-    told = told_ranks(proof.run)
-    _check_overwrites(proof, uses, told)
-    _check_counts(proof, told)
+    ranks_after = ranks_after_tasks(proof.run)
+    _check_overwrites(proof, uses, ranks_after)
+    _check_counts(proof, ranks_after)
 
 
-def _check_overwrites(proof: OrderProof, uses: dict[str, list[Use]], told: RankSets) -> None:
+def _check_overwrites(proof: OrderProof, uses: dict[str, list[Use]], ranks_after: RankSets) -> None:
     tasks = proof.tasks
     buffers = buffers_of(tasks.program)
     for name, on_buffer in uses.items():
@@ -206,21 +206,21 @@ def _check_overwrites(proof: OrderProof, uses: dict[str, list[Use]], told: RankS
         copies = buffers[name].copies.value.data
         for later in (u for u in on_buffer if u.writes and u.access.peer is not None):
             for earlier in on_buffer:
-                _check_overwrite(proof, told, meeting(earlier, later), copies)
+                _check_overwrite(proof, ranks_after, meeting(earlier, later), copies)
     for first, second in _shared_memory(tasks, uses):
         for earlier, later in ((first, second), (second, first)):
             if later.writes and later.access.peer is not None:
-                _check_overwrite(proof, told, meeting(earlier, later, whole=True), 1)
+                _check_overwrite(proof, ranks_after, meeting(earlier, later, whole=True), 1)
 
 
-def _check_overwrite(proof: OrderProof, told: RankSets, met: Meeting, copies: int) -> None:
+def _check_overwrite(proof: OrderProof, ranks_after: RankSets, met: Meeting, copies: int) -> None:
     tasks = proof.tasks
-    heard = _heard_in_launch(proof) if copies == 2 else proof.run.heard
+    ranks_before = _ranks_before_in_launch(proof) if copies == 2 else proof.run.ranks_before
     if met.first.access.peer is None:
         writer = met.second.tasks
         far = met.second.owner != writer // tasks.per_rank
-        unheard = far & ~has_rank(heard[writer], met.second.owner)
-        groups = np.unique(met.second_group[unheard])
+        unordered = far & ~has_rank(ranks_before[writer], met.second.owner)
+        groups = np.unique(met.second_group[unordered])
     elif met.first is met.second and np.bincount(met.first_group).max(initial=0) <= 1:
         return
     else:
@@ -228,18 +228,20 @@ def _check_overwrite(proof: OrderProof, told: RankSets, met: Meeting, copies: in
     for i, j in met.pairs_of(groups):
         b, a = met.first.tasks[i], met.second.tasks[j]
         q, s = b // tasks.per_rank, a // tasks.per_rank
-        bad = np.flatnonzero((q != s) & ~has_rank(heard[a], q) & ~has_rank(told[b], s))
+        bad = np.flatnonzero(
+            (q != s) & ~has_rank(ranks_before[a], q) & ~has_rank(ranks_after[b], s)
+        )
         if bad.size:
             _refuse_overwrite(tasks, met, int(b[bad[0]]), int(a[bad[0]]), copies)
 
 
-def _heard_in_launch(proof: OrderProof) -> RankSets:
+def _ranks_before_in_launch(proof: OrderProof) -> RankSets:
     """Returns [N, words]; bit r: some task of rank r ends before the task's rank ends the launch.
 
     With two copies, that is the launch between the two that use the same copy.
     """
-    tasks, heard = proof.tasks, proof.run.heard
-    by_rank = heard.reshape(tasks.ranks, tasks.per_rank, -1)
+    tasks, ranks_before = proof.tasks, proof.run.ranks_before
+    by_rank = ranks_before.reshape(tasks.ranks, tasks.per_rank, -1)
     return np.repeat(np.bitwise_or.reduce(by_rank, axis=1), tasks.per_rank, axis=0)
 
 
@@ -258,7 +260,7 @@ def _refuse_overwrite(
     )
 
 
-def _check_counts(proof: OrderProof, told: RankSets) -> None:
+def _check_counts(proof: OrderProof, ranks_after: RankSets) -> None:
     tasks = proof.tasks
     task, column = np.nonzero(tasks.signals != NONE)
     event = tasks.signals[task, column]
@@ -266,24 +268,30 @@ def _check_counts(proof: OrderProof, told: RankSets) -> None:
     event = np.concatenate([event, *given])
     task = np.concatenate([task, *(np.repeat(c.tasks, c.events.shape[1]) for c in tasks.credits)])
     rank = task // tasks.per_rank
-    members = np.zeros((len(tasks.thresholds), told.shape[1]), dtype=np.uint64)
+    members = np.zeros((len(tasks.thresholds), ranks_after.shape[1]), dtype=np.uint64)
     np.bitwise_or.at(members, event, rank_bits(tasks, task))
     # Per event and rank, the ranks that are ordered after all signallers on that rank.
     order = np.lexsort((rank, event))
     key = event[order] * tasks.ranks + rank[order]
     keys, starts = np.unique(key, return_index=True)
-    all_told = np.bitwise_and.reduceat(told[task[order]], starts, axis=0) if keys.size else told
-    heard = np.where(
-        tasks.in_turn[event, None], _heard_in_launch(proof)[task], proof.run.heard[task]
+    after_all = (
+        np.bitwise_and.reduceat(ranks_after[task[order]], starts, axis=0)
+        if keys.size
+        else ranks_after
     )
-    unheard = members[event] & ~heard & ~rank_bits(tasks, task)
-    open_ = np.flatnonzero(unheard.any(axis=1))
+    ranks_before = np.where(
+        tasks.in_turn[event, None],
+        _ranks_before_in_launch(proof)[task],
+        proof.run.ranks_before[task],
+    )
+    unordered = members[event] & ~ranks_before & ~rank_bits(tasks, task)
+    open_ = np.flatnonzero(unordered.any(axis=1))
     for part in np.array_split(open_, ceil_div(open_.size * tasks.ranks, PAIRS) or 1):
-        bits = np.unpackbits(unheard[part].view(np.uint8), axis=1, bitorder="little")
+        bits = np.unpackbits(unordered[part].view(np.uint8), axis=1, bitorder="little")
         row, slow_rank = np.nonzero(bits)
         at = part[row]
         entry = np.searchsorted(keys, event[at] * tasks.ranks + slow_rank)
-        bad = np.flatnonzero(~has_rank(all_told[entry], rank[at]))
+        bad = np.flatnonzero(~has_rank(after_all[entry], rank[at]))
         if bad.size:
             fast, q = int(task[at[bad[0]]]), int(slow_rank[bad[0]])
             _refuse_count(tasks, int(event[at[bad[0]]]), fast, q)

@@ -40,7 +40,7 @@ class QueueRun:
     ended: Places
     """[N, C] how many tasks of each core of the same rank have ended before the task starts, by
     chains of queues and events within the rank."""
-    heard: RankSets
+    ranks_before: RankSets
     """[N, words] bit r: some task of rank r in this launch has ended before the task starts."""
     rounds: list[IntArray]
     """The tasks of each round."""
@@ -79,11 +79,11 @@ def run_queues(tasks: QueueTasks) -> QueueRun:
     # The largest number stands for "no place" (OrderProof).
     word = np.uint16 if tasks.per_rank < np.iinfo(np.uint16).max else np.uint32
     ended = np.zeros((number, cores), dtype=word)
-    heard = np.zeros((number, bit_words(tasks.ranks)), dtype=np.uint64)
+    ranks_before = np.zeros((number, bit_words(tasks.ranks)), dtype=np.uint64)
     core_ended = np.zeros((tasks.ranks * cores, cores), dtype=word)
-    core_heard = rank_bits(tasks, np.repeat(np.arange(tasks.ranks), cores) * tasks.per_rank)
+    core_ranks_before = rank_bits(tasks, np.repeat(np.arange(tasks.ranks), cores) * tasks.per_rank)
     event_ended = np.zeros((len(tasks.thresholds), cores), dtype=word)
-    event_heard = np.zeros((len(tasks.thresholds), heard.shape[1]), dtype=np.uint64)
+    event_ranks_before = np.zeros((len(tasks.thresholds), ranks_before.shape[1]), dtype=np.uint64)
     count = np.zeros(len(tasks.thresholds), dtype=np.int64)
     needed = tasks.needed
     heads = tasks.queue_starts[:-1].copy()
@@ -98,19 +98,19 @@ def run_queues(tasks: QueueTasks) -> QueueRun:
         if not now.size:
             break
         rounds.append(now)
-        known, known_ranks = core_ended[on], core_heard[on]
+        known, known_ranks = core_ended[on], core_ranks_before[on]
         for events in tasks.waits[now].T:
             some = np.flatnonzero(events != NONE)
             known[some] = np.maximum(known[some], event_ended[events[some]])
-            known_ranks[some] |= event_heard[events[some]]
-        ended[now], heard[now] = known, known_ranks
+            known_ranks[some] |= event_ranks_before[events[some]]
+        ended[now], ranks_before[now] = known, known_ranks
         known[np.arange(now.size), on % cores] = tasks.place[now]
-        core_ended[on], core_heard[on] = known, known_ranks
+        core_ended[on], core_ranks_before[on] = known, known_ranks
         heads[on] += 1
         for events, givers in zip(tasks.signals[now].T, tasks.givers[now].T, strict=True):
             np.add.at(count, events[events != NONE], 1)
             some = np.flatnonzero((events != NONE) & (givers == NONE))
-            _merge(np.bitwise_or, event_heard, events[some], known_ranks[some])
+            _merge(np.bitwise_or, event_ranks_before, events[some], known_ranks[some])
             own = some[events[some] // tasks.events_per_rank == now[some] // tasks.per_rank]
             _merge(np.maximum, event_ended, events[own], known[own])
             after = givers_before(tasks, ended, now, givers)
@@ -118,10 +118,10 @@ def run_queues(tasks: QueueTasks) -> QueueRun:
             core_known = ended[giver]
             core_known[np.arange(giver.size), tasks.core[giver] % cores] = tasks.place[giver]
             _merge(np.maximum, event_ended, events[after], core_known)
-            _merge(np.bitwise_or, event_heard, events[after], heard[giver])
+            _merge(np.bitwise_or, event_ranks_before, events[after], ranks_before[giver])
         for credit in tasks.credits:
             count[credit.events[np.isin(credit.tasks, now)]] += 1
-    return QueueRun(tasks, ended, heard, rounds, heads)
+    return QueueRun(tasks, ended, ranks_before, rounds, heads)
 
 
 def givers_before(tasks: QueueTasks, ended: Places, puts: IntArray, givers: IntArray) -> IntArray:
@@ -135,28 +135,28 @@ def givers_before(tasks: QueueTasks, ended: Places, puts: IntArray, givers: IntA
     return some[ended[puts[some], local] >= tasks.place[givers[some]]]
 
 
-def told_ranks(run: QueueRun) -> RankSets:
+def ranks_after_tasks(run: QueueRun) -> RankSets:
     """Returns [N, words]; bit r: some task of rank r in this launch starts after the task ends.
 
     Considers only signals that are sent under every routing.
     """
     tasks = run.tasks
-    told = np.zeros_like(run.heard)
-    core_told = np.zeros((tasks.ranks * tasks.cores, told.shape[1]), dtype=np.uint64)
-    event_told = np.zeros((len(tasks.thresholds), told.shape[1]), dtype=np.uint64)
+    ranks_after = np.zeros_like(run.ranks_before)
+    core_ranks_after = np.zeros((tasks.ranks * tasks.cores, ranks_after.shape[1]), dtype=np.uint64)
+    event_ranks_after = np.zeros((len(tasks.thresholds), ranks_after.shape[1]), dtype=np.uint64)
     for now in reversed(run.rounds):
         on = tasks.core[now]
-        known = core_told[on]
+        known = core_ranks_after[on]
         for events, givers in zip(tasks.signals[now].T, tasks.givers[now].T, strict=True):
             some = np.flatnonzero((events != NONE) & (givers == NONE))
-            known[some] |= event_told[events[some]]
-        told[now] = known
+            known[some] |= event_ranks_after[events[some]]
+        ranks_after[now] = known
         known = known | rank_bits(tasks, now)
-        core_told[on] = known
+        core_ranks_after[on] = known
         for events in tasks.waits[now].T:
             some = np.flatnonzero(events != NONE)
-            _merge(np.bitwise_or, event_told, events[some], known[some])
-    return told
+            _merge(np.bitwise_or, event_ranks_after, events[some], known[some])
+    return ranks_after
 
 
 def _merge(merge: np.ufunc, into: RankSets | Places, at: IntArray, rows: RankSets | Places) -> None:

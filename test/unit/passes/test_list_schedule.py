@@ -12,7 +12,7 @@ from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.tile import DependenceOp, TasksOp
 from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import load_machine
-from hpmoe_ir.passes.policies.list_order import ways_to_the_end
+from hpmoe_ir.passes.policies.list_order import critical_path_lengths
 from hpmoe_ir.passes.scheduling.free_cores import Lanes
 from hpmoe_ir.passes.scheduling.list_schedule import Limit, Times, list_schedule
 from hpmoe_ir.passes.scheduling.order import SchedulingInput
@@ -44,15 +44,15 @@ def work_of(
     )
 
 
-def test_ways_to_the_end_of_a_chain():
+def test_critical_path_lengths_of_a_chain():
     a, b = family("a", 2), family("b", 2, CoreKind.AIC)
     dependences = [waits(a, b, 2)]
     graph = task_graph([a, b], dependences, 1)
     times = Times(np.array([1.0, 2.0, 10.0, 20.0]), np.zeros(4))
-    way = ways_to_the_end(graph, times, [0, 1], FAST)
-    np.testing.assert_allclose(way, [11, 22, 10, 20])
-    slow = ways_to_the_end(graph, times, [0, 1], MACHINE)
-    np.testing.assert_allclose(slow - way, [MACHINE.rates.latency_signal] * 2 + [0, 0])
+    length = critical_path_lengths(graph, times, [0, 1], FAST)
+    np.testing.assert_allclose(length, [11, 22, 10, 20])
+    slow = critical_path_lengths(graph, times, [0, 1], MACHINE)
+    np.testing.assert_allclose(slow - length, [MACHINE.rates.latency_signal] * 2 + [0, 0])
 
 
 def test_the_first_priority_goes_first_and_all_cores_work():
