@@ -16,7 +16,7 @@ from hpmoe_ir.layer.values import make_values
 from hpmoe_ir.run.oracle import Oracle, OracleError
 from hpmoe_ir.tools.hpmoe import main
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CELL = ROOT / "examples" / "mindspore_moe.py"
 EXPORTED = ROOT / "test" / "data" / "mindformers-moelayer-ep2.mindir"
 MISSING = "MindSpore is not installed: pip install 'hpmoe-ir[mindspore]'"

@@ -90,12 +90,12 @@ def test_the_module_reads_like_the_layer():
     assert str(layer_module(layer)) == (
         """builtin.module attributes {moe.layer = "l"} {
   func.func @moe_layer("""
-        "%x: tensor<?x64xbf16, #moe.tokens<64 rows>>, "
-        "%ids: tensor<?x2xi32, #moe.tokens<64 rows>>, "
-        "%gate: tensor<?x2xf32, #moe.tokens<64 rows>>, "
-        "%w13: tensor<2x64x64xbf16, #moe.experts<4 over 2 ranks>>, "
-        "%w2: tensor<2x32x64xbf16, #moe.experts<4 over 2 ranks>>"
-        ") -> tensor<?x64xbf16, #moe.tokens<64 rows>> {\n"
+        "%x: tensor<?x64xbf16, #moe.tokens<64 rows>> {moe.role = #moe.role<tokens>}, "
+        "%ids: tensor<?x2xi32, #moe.tokens<64 rows>> {moe.role = #moe.role<expert_ids>}, "
+        "%gate: tensor<?x2xf32, #moe.tokens<64 rows>> {moe.role = #moe.role<gate_weights>}, "
+        "%w13: tensor<2x64x64xbf16, #moe.experts<4 over 2 ranks>> {moe.role = #moe.role<up_weights>}, "
+        "%w2: tensor<2x32x64xbf16, #moe.experts<4 over 2 ranks>> {moe.role = #moe.role<down_weights>}"
+        ") -> (tensor<?x64xbf16, #moe.tokens<64 rows>> {moe.role = #moe.role<output>}) {\n"
         "    %route = moe.route %ids : tensor<?x2xi32, #moe.tokens<64 rows>> -> ROUTE\n"
         "    %recv = moe.dispatch %x by %route : tensor<?x64xbf16, #moe.tokens<64 rows>>, ROUTE "
         "-> tensor<?x64xbf16, #moe.grouped<256 rows>>\n"
