@@ -193,7 +193,7 @@ def command(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
     return [line for line in shown.out.splitlines() if line.startswith(("check", "gradients"))]
 
 
-@pytest.mark.parametrize("level", RUN_LEVELS)
+@pytest.mark.parametrize("level", ["moe", "code"])
 def test_commands(level: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     module = layer_module(CONFIG)
     plain, other = tmp_path / "plain.mlir", tmp_path / "numbered.mlir"
