@@ -89,6 +89,10 @@ def tile_program(seed: int, most_families: int = MOST_FAMILIES) -> TileProgram:
         else:
             block.add_op(op)
     block.add_ops(made.families)
+    # The lists of the graph's arguments and results lack the buffers that were added; without lists
+    # the caller's buffers are taken in order.
+    for name in ("arguments", "results"):
+        program.properties.pop(name, None)
     module = ModuleOp([program])
     module.verify()
     return TileProgram(module, ranks, made.where, _inputs(made, counts, routed), made.work, outputs)
