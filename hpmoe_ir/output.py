@@ -1,11 +1,13 @@
-"""Atomic writing of result files: either all files are replaced or none is."""
+"""Atomic writing of result files, and temporary directories that no killed process leaves."""
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hpmoe_ir.diagnostics import InputError
@@ -66,6 +68,46 @@ def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
         if isinstance(e, OSError):
             raise InputError(f"can't write: {e.strerror}", str(e.filename or directory)) from e
         raise
+
+
+SCRATCH = "scratch-"
+"""First part of the names of temporary directories and of their lock file."""
+
+
+@contextmanager
+def scratch_directory(parent: Path) -> Iterator[Path]:
+    """Creates a temporary directory in `parent` and removes it at the end.
+
+    Its process holds a lock on it. Directories whose lock is free were left by processes that were
+    killed, and are removed. Files are made in a scratch directory and then renamed within the file
+    system, so that other processes see them whole or not at all. Raises OSError.
+    """
+    with _locked(parent / f"{SCRATCH}lock"):
+        for left in parent.glob(f"{SCRATCH}*/"):
+            with suppress(OSError), _locked(left / "lock", wait=False):
+                shutil.rmtree(left)
+        directory = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=parent))
+        own = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(own, fcntl.LOCK_EX)
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+        os.close(own)
+
+
+@contextmanager
+def _locked(path: Path, wait: bool = True) -> Iterator[None]:
+    """Holds the lock of a file, which is created if missing.
+
+    Raises BlockingIOError if another process has the lock and `wait` is false.
+    """
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(file)
 
 
 def _make_folder(folder: Path, created: list[Path]) -> None:

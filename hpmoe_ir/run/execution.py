@@ -72,7 +72,7 @@ def build_program(
     include = [DEVICE_INCLUDE, *sorted(extra)]
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
+        if not path.is_file() or path.read_bytes() != source.encode():
             # Atomic: another process never sees a partial file.
             write_file(path, source.encode())
         return build(path, kernel_entry(program), include, quick=quick, sanitize=sanitize)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from hpmoe_ir.output import scratch_directory
 
 MODEL_DIR = Path(__file__).parent / "cpu"
 INCLUDE_DIR = MODEL_DIR / "include"
@@ -29,8 +32,15 @@ QUICK_FLAGS = (*COMMON_FLAGS, "-O0")
 SANITIZER_FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
+SEAL_BYTES = hashlib.sha256().digest_size
+"""Bytes after the end of a cached executable: the SHA-256 of the bytes before them."""
+
+OBJECTS_FILE = "sha256"
+"""Name of the file that lists the SHA-256 of each object file of a built engine."""
+
+
 class CompilerMissing(RuntimeError):
-    """Raised if there is no g++ on the PATH."""
+    """Raised if $CXX names no compiler or, without it, there is no g++ on the PATH."""
 
 
 class CompileError(RuntimeError):
@@ -54,17 +64,34 @@ def cache_dir() -> Path:
     return Path(base) / "hpmoe_ir"
 
 
-def find_compiler() -> str:
-    """Returns the path of g++. Raises CompilerMissing."""
-    if (path := shutil.which("g++")) is None:
-        raise CompilerMissing("the CPU model needs g++ (C++17), and there is none on the PATH")
-    return path
+def find_compiler() -> tuple[str, ...]:
+    """Returns the command of the C++ compiler: the words of $CXX, by default g++.
+
+    $CXX may have arguments, as in `ccache g++`. Raises CompilerMissing.
+    """
+    chosen = os.environ.get("CXX", "").strip()
+    try:
+        program, *arguments = shlex.split(chosen) or ["g++"]
+    except ValueError as e:
+        raise CompilerMissing(f"CXX: expected the command of a compiler, found '{chosen}'") from e
+    if (path := shutil.which(program)) is not None:
+        return path, *arguments
+    if chosen:
+        raise CompilerMissing(f"CXX: expected a C++ compiler, there is no program '{program}'")
+    raise CompilerMissing("the CPU model needs g++ (C++17), and there is none on the PATH")
 
 
 @cache
-def _compiler_version(compiler: str) -> str:
-    done = subprocess.run([compiler, "-dumpfullversion"], capture_output=True, text=True)
-    return done.stdout.strip()
+def _compiler_version(compiler: tuple[str, ...]) -> str:
+    """Returns what identifies a compiler in digests: its arguments and all that it says of itself.
+
+    Raises CompilerMissing if the program doesn't run.
+    """
+    try:
+        done = subprocess.run([*compiler, "--version"], capture_output=True, text=True)
+    except OSError as e:
+        raise CompilerMissing(f"CXX: can't run '{compiler[0]}': {e.strerror}") from e
+    return "\0".join([*compiler[1:], done.stdout])
 
 
 def _digest(parts: Iterable[str | bytes]) -> str:
@@ -85,16 +112,20 @@ def _contents(directory: Path, patterns: Sequence[str]) -> list[str | bytes]:
     return parts
 
 
-def _run(command: Sequence[str], what: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True)
+def _run(command: Sequence[str], out: Path, what: str) -> None:
+    """Runs a compiler that writes `out`. Raises CompileError."""
+    done = subprocess.run([*command, "-o", str(out)], capture_output=True, text=True)
     if done.returncode != 0:
         errors = [line for line in done.stderr.splitlines() if "error:" in line]
         shown = errors[:5] or done.stderr.strip().splitlines()
+        shown = shown or [f"the compiler ended with status {done.returncode}"]
         raise CompileError("\n  ".join([f"{what} does not compile:", *shown]))
+    if not out.is_file():
+        raise CompileError(f"{what} does not compile: '{command[0]}' wrote no file")
 
 
 def build_engine(sanitize: bool = False) -> list[Path]:
-    """Returns the object files of the engine; compiles them unless they are in the cache.
+    """Returns the object files of the engine; compiles them unless they are in the cache, whole.
 
     Raises CompilerMissing, CompileError.
     """
@@ -105,34 +136,67 @@ def build_engine(sanitize: bool = False) -> list[Path]:
     sources = sorted(ENGINE_DIR.rglob("*.cpp"))
     names = {source: f"{source.parent.name}-{source.stem}.o" for source in sources}
     objects = [target / names[source] for source in sources]
-    if target.is_dir():
+    if _has_objects(target, objects):
         return objects
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+    with scratch_directory(target.parent) as scratch:
+        built = scratch / "engine"
+        built.mkdir()
 
         def compile_one(source: Path) -> None:
             includes = [f"-I{INCLUDE_DIR}", f"-I{ENGINE_DIR}"]
-            out = Path(scratch) / names[source]
             _run(
-                [compiler, *flags, *includes, "-c", str(source), "-o", str(out)],
+                [*compiler, *flags, *includes, "-c", str(source)],
+                built / names[source],
                 f"the CPU model's {source.name}",
             )
 
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             list(pool.map(compile_one, sources))
-        _publish(Path(scratch), target)
+        (built / OBJECTS_FILE).write_text(_objects_text(built, names.values()))
+        _publish(built, target, objects)
     return objects
 
 
-def _publish(scratch: Path, target: Path) -> None:
-    """Moves a finished directory into place, unless another process has done so first."""
+def _objects_text(directory: Path, names: Iterable[str]) -> str:
+    """Returns a line for each object file with its SHA-256."""
+    return "".join(
+        f"{hashlib.sha256((directory / name).read_bytes()).hexdigest()}  {name}\n"
+        for name in sorted(names)
+    )
+
+
+def _has_objects(directory: Path, objects: Sequence[Path]) -> bool:
+    """Returns whether a built engine is there and no file of it has changed since."""
     try:
-        scratch.rename(target)
+        expected = (directory / OBJECTS_FILE).read_text()
+        return expected == _objects_text(directory, (path.name for path in objects))
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _publish(built: Path, target: Path, objects: Sequence[Path]) -> None:
+    """Moves a finished engine into place, unless another process has done so first.
+
+    A damaged engine there is moved aside: to replace a directory takes two steps.
+    """
+    if target.is_dir() and not _has_objects(target, objects):
+        with suppress(FileNotFoundError):
+            target.rename(built.with_name("damaged"))
+    try:
+        built.rename(target)
     except OSError:
         if not target.is_dir():
             raise
-    else:
-        scratch.mkdir()  # the caller's context manager removes it
+
+
+def _is_sealed(executable: Path) -> bool:
+    """Returns whether an executable of the cache is there and ends in the digest of the rest."""
+    try:
+        data = executable.read_bytes()
+    except OSError:
+        return False
+    return hashlib.sha256(data[:-SEAL_BYTES]).digest() == data[-SEAL_BYTES:]
 
 
 def start_up_source(source: Path, entry: KernelEntry) -> str:
@@ -199,21 +263,26 @@ def build(
     for directory in include:
         parts += ["include", *_contents(directory, ("*.h", "*.hpp", "*.inc"))]
     target = (build_dir or cache_dir()) / f"{entry.name}-{_digest(parts)}"
-    if target.is_file():
+    if _is_sealed(target):
         return target
     objects = build_engine(sanitize)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        main = Path(scratch) / "start_up.cpp"
+    with scratch_directory(target.parent) as scratch:
+        main = scratch / "start_up.cpp"
         main.write_text(start_up)
-        out = Path(scratch) / "kernel"
+        out = scratch / "kernel"
         directories = [INCLUDE_DIR, source.parent, *(path.resolve() for path in include)]
         # Locations in reports name files relative to their include directory.
         flags = [f"-I{path}" for path in directories]
         flags += [f"-fmacro-prefix-map={path}/=" for path in directories]
         _run(
-            [compiler, *kernel_flags, *flags, str(main), *map(str, objects), "-o", str(out)],
+            [*compiler, *kernel_flags, *flags, str(main), *map(str, objects)],
+            out,
             f"kernel '{entry.name}' ({source.name})",
         )
+        # The loader ignores bytes after the end of an executable.
+        digest = hashlib.sha256(out.read_bytes()).digest()
+        with out.open("ab") as file:
+            file.write(digest)
         out.replace(target)
     return target

@@ -11,6 +11,7 @@ from hpmoe_ir.diagnostics import one_line
 from hpmoe_ir.dialects.queue import ProgramOp
 from hpmoe_ir.driver.compiler import compile_program
 from hpmoe_ir.lowering.targets import code_target
+from hpmoe_ir.output import write_file
 from hpmoe_ir.passes.verify_queues import verify_queues
 from hpmoe_ir.run.execution import DEVICE_INCLUDE, kernel_entry, run_program
 from hpmoe_ir.runtime.cpu_build import CompileError, build, cache_dir
@@ -73,7 +74,7 @@ def run_code(start: Program, code: Code, seeds: int | None = None) -> Notice:
     directory.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256(code.source.encode()).hexdigest()[:16]
     path = directory / f"{code.program.name}-{digest}.cpp"
-    path.write_text(code.source)
+    write_file(path, code.source.encode())
     try:
         executable = build(path, kernel_entry(code.program), [code.include])
     except CompileError as e:

@@ -18,6 +18,7 @@ from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import parse_routing
 from hpmoe_ir.layer.values import LayerValues, make_values
 from hpmoe_ir.machines.machine import MACHINE_DIR
+from hpmoe_ir.output import write_file
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.passes.policies.depth_first import DepthFirst
@@ -75,7 +76,7 @@ def small_machine() -> Path:
     path = cache_dir() / "machines" / "small.toml"
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.is_file() or path.read_text() != text:
-        path.write_text(text)
+        write_file(path, text.encode())
     return path
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +18,7 @@ from hpmoe_ir.runtime.cpu_build import (
     CompilerMissing,
     KernelEntry,
     build,
+    build_engine,
     find_compiler,
 )
 from hpmoe_ir.runtime.cpu_model import RankLaunch, execute
@@ -69,10 +73,161 @@ def test_build_directory(tmp_path: Path):
 
 def test_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """One message, no traceback of a subprocess."""
+    monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(CompilerMissing) as raised:
         build(source(tmp_path, ""), ENTRY, [])
     assert str(raised.value) == ("the CPU model needs g++ (C++17), and there is none on the PATH")
+
+
+def runs(executable: Path) -> bool:
+    """Whether the model runs the kernel."""
+    machine = load_machine("ascend-a3")
+    execute(executable, ENTRY, [[RankLaunch({"x": np.zeros(1)})]], aics=1, machine=machine)
+    return True
+
+
+def shorten(data: bytes) -> bytes:
+    """As after a full disk."""
+    return data[: len(data) // 2]
+
+
+def flip(data: bytes) -> bytes:
+    """As on a bad disk."""
+    return data[:5000] + bytes([data[5000] ^ 1]) + data[5001:]
+
+
+@pytest.mark.parametrize("damage", [shorten, flip, lambda data: b""], ids=["short", "bit", "empty"])
+def test_a_damaged_executable_is_built_again(damage: Callable[[bytes], bytes], tmp_path: Path):
+    path = tmp_path / "kernel.cpp"
+    path.write_text('#include "kernel_operator.h"\nextern "C" void k(GM_ADDR) {}\n')
+    executable = build(path, ENTRY, [], tmp_path / "out", quick=True)
+    whole = executable.read_bytes()
+    # The file is replaced, so that a process which runs the old one isn't disturbed.
+    executable.unlink()
+    executable.write_bytes(damage(whole))
+    assert build(path, ENTRY, [], tmp_path / "out", quick=True) == executable
+    assert executable.read_bytes() == whole
+    assert runs(executable)
+
+
+@pytest.fixture
+def small_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of its own, and an engine that builds at once."""
+    sources = tmp_path / "engine" / "core"
+    sources.mkdir(parents=True)
+    for name in ("one", "two"):
+        (sources / f"{name}.cpp").write_text(f"int {name}() {{ return 1; }}\n")
+    monkeypatch.setattr("hpmoe_ir.runtime.cpu_build.ENGINE_DIR", tmp_path / "engine")
+    monkeypatch.setattr("hpmoe_ir.runtime.cpu_build.MODEL_DIR", tmp_path / "engine")
+    monkeypatch.setenv("HPMOE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_a_damaged_engine_is_built_again(small_engine: Path):
+    objects = build_engine()
+    whole = [path.read_bytes() for path in objects]
+    stamps = [path.stat().st_mtime_ns for path in objects]
+    assert build_engine() == objects
+    assert [path.stat().st_mtime_ns for path in objects] == stamps
+    objects[0].write_bytes(whole[0][:100])
+    assert build_engine() == objects
+    assert [path.read_bytes() for path in objects] == whole
+    objects[1].unlink()
+    assert build_engine() == objects
+    assert [path.read_bytes() for path in objects] == whole
+
+
+def test_files_of_a_killed_build_are_removed(small_engine: Path):
+    """Those of a running one are not."""
+    hold = (
+        "import sys, time; from pathlib import Path; from hpmoe_ir.output import scratch_directory"
+        "\nwith scratch_directory(Path(sys.argv[1])) as made:"
+        "\n  (made / 'half.o').touch(); print(made, flush=True); time.sleep(600)"
+    )
+    small_engine.mkdir()
+    command = [sys.executable, "-c", hold, str(small_engine)]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as killed,
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running,
+    ):
+        assert killed.stdout is not None
+        assert running.stdout is not None
+        left, kept = (Path(p.stdout.readline().strip()) for p in (killed, running) if p.stdout)
+        killed.kill()
+        killed.wait()
+        assert (left / "half.o").exists()
+        build_engine()
+        assert not left.exists()
+        assert (kept / "half.o").exists()
+        running.kill()
+    names = {path.name for path in small_engine.iterdir()} - {kept.name, "scratch-lock"}
+    assert [name.split("-")[0] for name in names] == ["engine"]
+
+
+def test_processes_share_a_cache(small_engine: Path):
+    """Each gets a whole engine, whoever builds it."""
+    build = (
+        "import sys; from pathlib import Path; import hpmoe_ir.runtime.cpu_build as b"
+        "\nb.ENGINE_DIR = b.MODEL_DIR = Path(sys.argv[1])"
+        "\nprint(*(hash(p.read_bytes()) for p in b.build_engine()))"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    command = [sys.executable, "-c", build, str(small_engine.parent / "engine")]
+    processes = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        for _ in range(4)
+    ]
+    found = [process.communicate()[0] for process in processes]
+    assert [process.returncode for process in processes] == [0] * 4
+    assert len(set(found)) == 1
+    assert len(found[0].split()) == 2
+    assert len(list(small_engine.iterdir())) == 2
+
+
+def test_the_compiler_of_the_environment(
+    small_engine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Its words are the command; what another compiler has built is not taken for its own."""
+    plain = build_engine()
+    log, wrapper = tmp_path / "log", tmp_path / "wrapper"
+    wrapper.write_text(f'#!/bin/sh\necho "$@" >> {log}\nshift\nexec g++ "$@"\n')
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("CXX", f"{wrapper} --first")
+    assert find_compiler() == (str(wrapper), "--first")
+    assert build_engine() != plain
+    assert log.read_text().count("-c ") == 2
+    assert log.read_text().startswith("--first ")
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            "no-such-compiler",
+            "CXX: expected a C++ compiler, there is no program 'no-such-compiler'",
+        ),
+        ("'g++", "CXX: expected the command of a compiler, found ''g++'"),
+        ("{tmp}/text", "CXX: can't run '{tmp}/text': Exec format error"),
+    ],
+)
+def test_no_compiler_in_the_environment(
+    value: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "text").write_bytes(b"\x7fELF")
+    (tmp_path / "text").chmod(0o755)
+    monkeypatch.setenv("CXX", value.format(tmp=tmp_path))
+    with pytest.raises(CompilerMissing) as raised:
+        build(source(tmp_path, ""), ENTRY, [], tmp_path / "out")
+    assert str(raised.value) == message.format(tmp=tmp_path)
+
+
+def test_a_program_that_compiles_nothing(
+    small_engine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("CXX", "true")
+    with pytest.raises(CompileError, match=r"'/.*true' wrote no file"):
+        build_engine()
 
 
 # A statement, and the error of the compiler.
@@ -104,7 +259,7 @@ REFUSED = {
 def test_what_the_model_does_not_have_does_not_compile(tmp_path: Path):
     """Each statement gives an error of its own, at its line."""
     path = source(tmp_path, "\n  ".join(REFUSED))
-    command = [find_compiler(), "-std=c++17", "-fsyntax-only", f"-I{INCLUDE_DIR}", str(path)]
+    command = [*find_compiler(), "-std=c++17", "-fsyntax-only", f"-I{INCLUDE_DIR}", str(path)]
     done = subprocess.run(command, capture_output=True, text=True)
     first_line = HEAD.count("\n") + 1
     for line, message in enumerate(REFUSED.values(), first_line):

@@ -65,7 +65,7 @@ class LeastRecentlyUsed:
 def l2_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("l2") / "l2_trace"
     source = Path(__file__).parent / "l2_trace.cpp"
-    command = [find_compiler(), "-std=c++17", "-O1", "-fsanitize=address,undefined"]
+    command = [*find_compiler(), "-std=c++17", "-O1", "-fsanitize=address,undefined"]
     command += [
         f"-I{ENGINE_DIR}",
         str(source),

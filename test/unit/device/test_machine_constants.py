@@ -41,7 +41,7 @@ def differences(machine: Machine, folder: Path) -> str:
     for expression, value in expected_values(machine).items():
         lines.append(f'static_assert(({expression}) == {value}ull, "{expression}: {value}");')
     source.write_text("\n".join(lines) + "\n")
-    command = [find_compiler(), "-std=c++17", "-fsyntax-only", f"-I{DEVICE_DIR}", str(source)]
+    command = [*find_compiler(), "-std=c++17", "-fsyntax-only", f"-I{DEVICE_DIR}", str(source)]
     return subprocess.run(command, capture_output=True, text=True, check=False).stderr
 
 
