@@ -42,7 +42,8 @@ class Measured:
 def measure(lowering: LowerMoePass, tokens: int, direction: str) -> Measured:
     """Compiles once and writes all files, in this process."""
     start = time.perf_counter()
-    from hpmoe_ir.driver.compiler import compile_module, write_compiled
+    from hpmoe_ir.driver.compiled_files import write_compiled
+    from hpmoe_ir.driver.compiler import compile_module
     from hpmoe_ir.driver.source import make_context
     from hpmoe_ir.frontends.build_layer import layer_module
     from hpmoe_ir.frontends.presets import preset_layer

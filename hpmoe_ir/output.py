@@ -6,7 +6,7 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -75,7 +75,7 @@ SCRATCH = "scratch-"
 
 
 @contextmanager
-def scratch_directory(parent: Path) -> Iterator[Path]:
+def scratch_directory(parent: Path) -> Generator[Path]:
     """Creates a temporary directory in `parent` and removes it at the end.
 
     Its process holds a lock on it. Directories whose lock is free were left by processes that were
@@ -97,7 +97,7 @@ def scratch_directory(parent: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _locked(path: Path, wait: bool = True) -> Iterator[None]:
+def _locked(path: Path, wait: bool = True) -> Generator[None]:
     """Holds the lock of a file, which is created if missing.
 
     Raises BlockingIOError if another process has the lock and `wait` is false.

@@ -1,17 +1,11 @@
-"""The compiler driver: lowers a module at the `moe` level to source code and task tables."""
+"""The compiler driver: lowers a module of any level to source code and task tables."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from io import StringIO
-from pathlib import Path
-from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -21,19 +15,15 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import DiagnosticException
 
 from hpmoe_ir.diagnostics import InputError, RefusedError, location_of, one_line, verify_module
+from hpmoe_ir.dialects import tile
 from hpmoe_ir.dialects.queue import ProgramOp
-from hpmoe_ir.driver.source import read_module
 from hpmoe_ir.driver.specs import pipeline_text
 from hpmoe_ir.lowering.plan.program import ProgramPlan, plan_program
 from hpmoe_ir.lowering.program import LoweredProgram, lowered_program
 from hpmoe_ir.lowering.targets import CodeTarget, KernelCode, code_target
-from hpmoe_ir.output import write_files
 from hpmoe_ir.passes.analysis.level import LEVELS, level_of
 from hpmoe_ir.passes.analysis.pass_kinds import expanded, level_left
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-
-GRAPH_FILE = "graph.mlir"
-MANIFEST_FILE = "manifest.json"
 
 Progress = Callable[[str], None]
 """Callback that receives the name of each step when it begins."""
@@ -76,11 +66,13 @@ class CompiledKernel:
 class Compiled:
     """A compiled layer: the IR of each level, and the kernel of each direction."""
 
-    graph: ModuleOp
-    """The input graph, without gradients."""
+    graph: ModuleOp | None
+    """The graph that was compiled, without the gradients that the pipeline derives. Of a module of
+    a lower level: the functions of the moe level beside its programs, None without any."""
     modules: dict[str, ModuleOp]
-    """The module at each level, by level name. The moe level includes the backward function, if
-    any; the tile level includes dependences and the memory plan."""
+    """The module at each level from that of the input downwards, by level name. The moe level
+    includes the backward function, if any; the tile level includes dependences and the memory
+    plan."""
     kernels: dict[str, CompiledKernel]
     """Kernels by program name; the forward direction first."""
     pipeline: str
@@ -89,9 +81,16 @@ class Compiled:
     """Time of each pass and of the lowering to code, in seconds."""
 
     @property
+    def level(self) -> str:
+        """The level of the input."""
+        return next(iter(self.modules))
+
+    @property
     def functions(self) -> list[str]:
-        """Names of the functions of the graph; the forward direction first."""
-        return [op.sym_name.data for op in self.modules["moe"].ops if isinstance(op, FuncOp)]
+        """Names of the functions or programs of the input; the forward direction first."""
+        ops = self.modules[self.level].ops
+        kinds = (FuncOp, tile.ProgramOp, ProgramOp)
+        return [op.sym_name.data for op in ops if isinstance(op, kinds)]
 
     @property
     def forward(self) -> CompiledKernel:
@@ -107,36 +106,36 @@ def compile_module(
     down_to: str = "code",
     backward: DeriveBackwardPass | None = None,
 ) -> Compiled:
-    """Lowers a module at the `moe` level to code or, with `down_to`, to `moe` or `comm` only.
+    """Lowers a module of any level to code or, with `down_to`, to `moe` or `comm` only.
 
-    `lowering` is `lower-moe` or any pipeline that ends at the queue level. `backward`, if given,
+    `lowering` is the pipeline from the level of the module to the queue level: for a graph of the
+    `moe` level `lower-moe`, for others what `remaining_passes` leaves of it. `backward`, if given,
     runs first and adds the gradient function. The module itself is not modified. Raises PassError
-    if a pass rejects the module, InputError if the module is not at the `moe` level or the pipeline
-    skips a level.
+    if a pass rejects the module, InputError if the module has no level or the pipeline skips one.
     """
     found = level_of(module)
-    if found is None or found[0] != "moe":
-        what = f"{found[1].name} of the {found[0]} level" if found else "no operation of moe"
+    if found is None:
         raise InputError(
-            f"expected a graph at the moe level, found {what}",
-            location_of(found[1]) if found else "",
+            f"expected IR of one of the levels {', '.join(LEVELS)}, found no operation of them",
+            location_of(module),
         )
-    graph = module.clone()
-    current = module.clone()
+    level = found[0]
+    graph, current = split_graph(module)
     seconds: dict[str, float] = {}
     passes = [lowering] if isinstance(lowering, ModulePass) else list(lowering)
     pipeline = pipeline_text([backward, *passes] if backward is not None else passes)
     if backward is not None:
         _apply(ctx, backward, current, seconds, progress)
-    modules = {"moe": current.clone()}
+    modules = {level: current.clone()}
     for module_pass in expanded(passes):
         if down_to in modules and _goes_below(down_to, module_pass):
             return Compiled(graph, modules, {}, pipeline, seconds)
         _apply(ctx, module_pass, current, seconds, progress)
-        level = level_of(current)
-        if level is not None:
-            modules[level[0]] = current.clone()
-    if missing := [level for level in LEVELS if level not in modules]:
+        reached = level_of(current)
+        if reached is not None:
+            modules[reached[0]] = current.clone()
+    below = LEVELS[LEVELS.index(level) :]
+    if missing := [level for level in below if level not in modules]:
         raise InputError(
             f"the passes '{pipeline}' leave out the {missing[0]} level; lower-moe, or the passes "
             "that it consists of, bring a graph down"
@@ -154,6 +153,33 @@ def compile_module(
         raise PassError("lowering", one_line(str(e)), location_of(op)) from e
     seconds["lowering"] = time.perf_counter() - start
     return Compiled(graph, modules, kernels, pipeline, seconds)
+
+
+def split_graph(module: ModuleOp) -> tuple[ModuleOp | None, ModuleOp]:
+    """Returns the graph of a module, None without one, and a copy of what is to be compiled.
+
+    A module of the `moe` level is its graph. A module of the tile or queue level may hold functions
+    of the `moe` level beside its programs: they are the graph that these compute. Raises InputError
+    for a function of another level there, which nothing would compile.
+    """
+    found = level_of(module)
+    if found is None or found[0] in ("moe", "comm"):
+        is_graph = found is not None and found[0] == "moe"
+        return module.clone() if is_graph else None, module.clone()
+    graph, rest = ModuleOp([], dict(module.attributes)), module.clone()
+    for op in list(rest.ops):
+        if not isinstance(op, FuncOp):
+            continue
+        own = level_of(op)
+        if own is None or own[0] != "moe":
+            raise InputError(
+                f"expected a function beside programs of the {found[0]} level to be the graph that "
+                f"they compute, at the moe level; found @{op.sym_name.data}",
+                location_of(op),
+            )
+        op.detach()
+        graph.body.block.add_op(op)
+    return (graph if graph.body.block.ops else None), rest
 
 
 def _goes_below(level: str, module_pass: ModulePass) -> bool:
@@ -193,8 +219,10 @@ def compile_program(module: ModuleOp, target: CodeTarget, name: str = "") -> Com
 
 
 def program_names(module: ModuleOp) -> list[str]:
-    """Returns the names of the queue programs of a module, in order."""
-    return [op.sym_name.data for op in module.ops if isinstance(op, ProgramOp)]
+    """Returns the names of the queue programs of a module, forward ones first."""
+    programs = [op for op in module.ops if isinstance(op, ProgramOp)]
+    ordered = sorted(programs, key=lambda op: op.forward is not None)
+    return [op.sym_name.data for op in ordered]
 
 
 def module_text(module: ModuleOp) -> str:
@@ -204,94 +232,13 @@ def module_text(module: ModuleOp) -> str:
     return stream.getvalue() + "\n"
 
 
-def manifest(compiled: Compiled, files: Mapping[str, bytes]) -> dict[str, Any]:
-    """Returns the manifest: pipeline, sizes of each kernel, SHA-256 of each file. Deterministic."""
-    programs = {name: kernel.program for name, kernel in compiled.kernels.items()}
-    return {
-        "hpmoe_ir": version("hpmoe-ir"),
-        "pipeline": compiled.pipeline,
-        "kernels": {
-            name: {
-                "machine": program.machine.name,
-                "ranks": program.ranks,
-                "tasks": {n: f.task_count for n, f in program.families.items()},
-                "events": program.event_count,
-                "workspace_bytes": program.workspace_bytes,
-                "window_bytes": program.window_bytes,
-                "table_bytes": len(compiled.kernels[name].table),
-                "tile_kernels": sorted({f.kernel.data for f in program.families.values()}),
-            }
-            for name, program in programs.items()
-        },
-        "files": {n: hashlib.sha256(data).hexdigest() for n, data in sorted(files.items())},
-    }
-
-
-def write_compiled(compiled: Compiled, directory: Path) -> None:
-    """Writes all files of a compiled layer. Raises InputError if a file can't be written."""
-    files: dict[str, bytes] = {
-        f"{level}.mlir": module_text(compiled.modules[level]).encode() for level in LEVELS
-    }
-    files[GRAPH_FILE] = module_text(compiled.graph).encode()
-    for name, kernel in compiled.kernels.items():
-        try:
-            own = kernel.target.files(kernel.plan, kernel.code)
-        except DiagnosticException as e:
-            op = e.op if isinstance(e, RefusedError) else kernel.program.op
-            raise InputError(one_line(str(e)), location_of(op)) from e
-        files |= {f"{name}/{path}": data for path, data in own.items()}
-    content = json.dumps(manifest(compiled, files), indent=2) + "\n"
-    files[MANIFEST_FILE] = content.encode()
-    write_files(directory, files)
-
-
-def read_compiled(ctx: Context, directory: Path) -> tuple[Compiled, list[str]]:
-    """Reads a compiled layer from its directory; also returns the names of files changed since.
-
-    Files are used as they are on disk, including manual changes. Raises InputError if a file is
-    missing or can't be read.
-    """
-    try:
-        described = json.loads((directory / MANIFEST_FILE).read_text())
-        digests, pipeline = dict(described["files"]), str(described["pipeline"])
-    except OSError as e:
-        raise InputError(
-            f"expected a directory written by hpmoe compile: {e.strerror}",
-            str(directory / MANIFEST_FILE),
-        ) from e
-    except (ValueError, KeyError, TypeError, RecursionError) as e:
-        raise InputError(
-            f"expected the manifest of a compiled layer: {one_line(str(e))}",
-            str(directory / MANIFEST_FILE),
-        ) from e
-    changed: list[str] = []
-    for name, digest in digests.items():
-        path = directory / name
-        if not os.path.isfile(path):
-            raise InputError("the file is missing, compile again", str(path))
-        if hashlib.sha256(path.read_bytes()).hexdigest() != digest:
-            changed.append(name)
-    modules = {level: read_module(ctx, directory / f"{level}.mlir") for level in LEVELS}
-    kernels: dict[str, CompiledKernel] = {}
-    target = code_target()
-    for name in program_names(modules["queue"]):
-        try:
-            plan = plan_program(lowered_program(modules["queue"], target.name, name))
-        except DiagnosticException as e:
-            raise InputError(one_line(str(e)), str(directory / "queue.mlir")) from e
-        kernels[name] = CompiledKernel(plan, target, target.read(directory / name))
-    graph = read_module(ctx, directory / GRAPH_FILE)
-    return Compiled(graph, modules, kernels, pipeline), changed
-
-
 __all__ = [
     "Compiled",
     "CompiledKernel",
     "PassError",
     "compile_module",
     "compile_program",
-    "manifest",
     "module_text",
-    "read_compiled",
-    "write_compiled",
+    "program_names",
+    "split_graph",
 ]

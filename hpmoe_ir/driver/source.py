@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from bisect import bisect_right
 from pathlib import Path
 
@@ -47,14 +48,44 @@ def make_context() -> Context:
 
 
 def read_module(ctx: Context, path: Path) -> ModuleOp:
-    """Reads, parses and verifies the module in a file. Raises InputError on failure."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"can't read the file: {error.strerror}", str(path)) from error
-    module = parse_module(ctx, data, str(path))
-    verify_module(module, name=str(path))
+    """Reads, parses and verifies the module in a file; `-` is standard input.
+
+    Raises InputError on failure.
+    """
+    name = input_name(path)
+    module = parse_module(ctx, read_input(path), name)
+    verify_module(module, name=name)
     return module
+
+
+STANDARD_INPUT = Path("-")
+"""The name of standard input on a command line."""
+
+_standard_input: tuple[object, bytes] | None = None
+
+
+def input_name(path: Path) -> str:
+    """Returns the name of an input file in messages and locations."""
+    return "<stdin>" if path == STANDARD_INPUT else str(path)
+
+
+def read_input(path: Path) -> bytes:
+    """Returns the content of a file or, for `-`, of standard input. Raises InputError.
+
+    A command may read its input several times: standard input is kept.
+    """
+    global _standard_input
+    if path != STANDARD_INPUT:
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise InputError(f"can't read the file: {error.strerror}", str(path)) from error
+    if _standard_input is None or _standard_input[0] is not sys.stdin:
+        try:
+            _standard_input = sys.stdin, sys.stdin.buffer.read()
+        except OSError as error:
+            raise InputError(f"can't read the file: {error.strerror}", "<stdin>") from error
+    return _standard_input[1]
 
 
 def parse_module(

@@ -9,8 +9,6 @@ from hpmoe_ir.tools.layer_options import (
     add_pipeline_option,
     add_size_options,
     choose_schedule,
-    graph_of,
-    pipeline_of,
 )
 
 
@@ -20,9 +18,10 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "compile",
         help="lower a layer and write all levels, kernel, table, host project",
         description="Lowers a layer and writes every level's IR, the kernel, the task table, the "
-        "host project and manifest.json into a directory.",
+        "host project and manifest.json into a directory. IR of any level is compiled from there "
+        "downwards.",
     )
-    parser.add_argument("graph", nargs="?", help="a graph, as hpmoe import writes it")
+    parser.add_argument("graph", nargs="?", help="IR of any level; - is standard input")
     parser.add_argument("--preset", metavar="NAME", help="the layer of a published model")
     parser.add_argument("-o", "--output", required=True, metavar="DIR", help="directory to write")
     add_pipeline_option(parser)
@@ -32,19 +31,18 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(args: argparse.Namespace) -> int:
     """Runs the command."""
-    from hpmoe_ir.driver.compiler import compile_module, write_compiled
+    from hpmoe_ir.driver.compiled_files import write_compiled
     from hpmoe_ir.driver.source import make_context
+    from hpmoe_ir.tools.layer_input import compile_input, layer_input, pipeline_of
     from hpmoe_ir.tools.progress import Progress
     from hpmoe_ir.tools.summary import compiled_lines, saved_lines
 
     ctx = make_context()
-    module = graph_of(ctx, args)
+    source = layer_input(ctx, args)
     with Progress() as progress:
-        lines = choose_schedule(args, ctx, module, progress)
-        pipeline = pipeline_of(args)
-        compiled = compile_module(
-            ctx, module, pipeline.lowering, progress, backward=pipeline.backward
-        )
+        lines = choose_schedule(args, ctx, source.module, progress)
+        pipeline = pipeline_of(args, source)
+        compiled = compile_input(ctx, source, pipeline, progress)
         progress("writing")
         write_compiled(compiled, Path(args.output))
     for line in [*lines, *compiled_lines(compiled)]:

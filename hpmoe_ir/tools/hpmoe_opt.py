@@ -23,7 +23,7 @@ from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from hpmoe_ir.diagnostics import InputError, RefusedError, location_of, one_line, verify_module
-from hpmoe_ir.driver.source import parse_module
+from hpmoe_ir.driver.source import STANDARD_INPUT, input_name, parse_module, read_input
 from hpmoe_ir.driver.specs import find, parse_one, passes_in
 from hpmoe_ir.extensions import extension_universe
 from hpmoe_ir.lowering.binary_target import BinaryTarget
@@ -98,15 +98,12 @@ class HpmoeOptMain(xDSLOptMain):
             raise SeveralErrors(errors)
         self._write((SEPARATOR + b"\n").join(results))
 
+    def get_input_name(self) -> str:
+        return input_name(Path(self.args.input_file or STANDARD_INPUT))
+
     def _pieces(self) -> list[tuple[bytes, int]]:
         """Returns the pieces of the input (--split-input-file) with their first line numbers."""
-        name = self.get_input_name()
-        try:
-            stream, _ = self.get_input_stream()
-            with stream:
-                data = stream.read()
-        except OSError as error:
-            raise InputError(f"can't read the file: {error.strerror}", name) from error
+        data = read_input(Path(self.args.input_file or STANDARD_INPUT))
         if not self.args.split_input_file:
             return [(data, 1)]
         pieces: list[tuple[bytes, int]] = []
@@ -170,7 +167,7 @@ class HpmoeOptMain(xDSLOptMain):
         return InputError(message, location_of(op) or self.get_input_name())
 
     def _write(self, result: bytes) -> None:
-        if self.args.output_file is None:
+        if self.args.output_file in (None, "-"):
             stream: IO[bytes] = sys.stdout.buffer
             stream.write(result)
             stream.flush()

@@ -10,6 +10,7 @@ from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.passes.analysis.level import RUN_LEVELS
 from hpmoe_ir.schedule.named import AUTO_SCHEDULE
 from hpmoe_ir.tools.layer_options import (
+    add_edited_code,
     add_pipeline_option,
     add_size_options,
     choose_schedule,
@@ -29,7 +30,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "process: its generated code on the CPU model, or an upper level in NumPy.",
     )
     parser.add_argument(
-        "graph", nargs="?", help="a graph, or a directory that hpmoe compile has written"
+        "graph",
+        nargs="?",
+        help="IR of any level, - for standard input, or a directory that hpmoe compile has written",
     )
     parser.add_argument("--preset", metavar="NAME", help="the layer of a published model")
     parser.add_argument(
@@ -78,6 +81,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         metavar="N",
         help="maximum number of runs of --shrink",
     )
+    add_edited_code(parser)
     add_pipeline_option(parser)
     add_size_options(parser)
     parser.set_defaults(run=partial(run, parser))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from hpmoe_ir.tools.layer_options import add_pipeline_option, add_size_options
+from hpmoe_ir.tools.layer_options import add_edited_code, add_pipeline_option, add_size_options
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:  # pyright: ignore[reportPrivateUsage]
@@ -17,7 +17,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "ranks and routings make a table.",
     )
     parser.add_argument(
-        "graph", nargs="?", help="a graph, or a directory that hpmoe compile has written"
+        "graph",
+        nargs="?",
+        help="IR of any level, - for standard input, or a directory that hpmoe compile has written",
     )
     parser.add_argument("--preset", metavar="NAME", help="the layer of a published model")
     parser.add_argument(
@@ -50,6 +52,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         metavar="FILE",
         help="write an HTML page with the timeline of a rank's cores, of one configuration",
     )
+    add_edited_code(parser)
     add_pipeline_option(parser, several=True)
     add_size_options(parser, several=True)
     parser.set_defaults(run=run)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from hpmoe_ir.diagnostics import InputError
+from hpmoe_ir.diagnostics import InputError, location_of
 from hpmoe_ir.driver.compiler import Progress
 from hpmoe_ir.driver.source import read_module
 from hpmoe_ir.driver.specs import passes_in, pipeline_text
@@ -23,6 +22,7 @@ from hpmoe_ir.layer.config import LayerConfig, LayerError
 from hpmoe_ir.layer.routing import RoutingError, parse_routing
 from hpmoe_ir.machines.machine import Machine, MachineError, load_machine
 from hpmoe_ir.options.machine import DEFAULT_MACHINE
+from hpmoe_ir.passes.analysis.level import level_of
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.schedule.named import (
     AUTO_SCHEDULE,
@@ -98,6 +98,16 @@ def add_pipeline_option(parser: argparse.ArgumentParser, several: bool = False) 
     )
 
 
+def add_edited_code(parser: argparse.ArgumentParser) -> None:
+    """Adds --edited-code, which accepts changed code in a compiled directory."""
+    parser.add_argument(
+        "--edited-code",
+        action="store_true",
+        help="use kernel sources and task tables of a compiled directory that were edited since; "
+        "without it they are refused",
+    )
+
+
 def several(option: str, text: str) -> list[str]:
     """Returns the distinct names in a comma-separated list. Raises InputError for an empty name."""
     names = list(dict.fromkeys(part.strip() for part in text.split(",")))
@@ -126,8 +136,8 @@ def token_counts(args: argparse.Namespace) -> list[int] | None:
         raise InputError(
             f"--tokens: expected numbers separated by commas, found '{args.tokens}'"
         ) from e
-    if any(n < 0 for n in counts) or not any(counts):
-        raise InputError(f"--tokens: expected at least one token, found '{args.tokens}'")
+    if any(n < 0 for n in counts):
+        raise InputError(f"--tokens: expected no negative number, found '{args.tokens}'")
     return counts
 
 
@@ -135,7 +145,8 @@ def resized(config: LayerConfig, args: argparse.Namespace) -> LayerConfig:
     """Returns the layer with the sizes in `args`. Raises InputError for inconsistent sizes."""
     counts = token_counts(args)
     sizes = {key: getattr(args, key) for key in SIZES if getattr(args, key) is not None}
-    if counts is not None:
+    if counts is not None and (any(counts) or args.command not in ("run", "simulate")):
+        # A launch without tokens says nothing about the most that a rank may have.
         sizes["tokens"] = max(counts)
     try:
         if args.dtype is not None:
@@ -169,7 +180,10 @@ def refuse_sizes(args: argparse.Namespace, why: str) -> None:
 
 
 def graph_of(ctx: Context, args: argparse.Namespace) -> ModuleOp:
-    """Returns the graph of --preset or of the graph file. Raises InputError."""
+    """Returns the module of --preset or of the file, which may be of any level.
+
+    Raises InputError.
+    """
     if (args.preset is None) == (args.graph is None):
         raise InputError("expected either a graph file or --preset NAME")
     if args.preset is not None:
@@ -178,17 +192,15 @@ def graph_of(ctx: Context, args: argparse.Namespace) -> ModuleOp:
     return read_module(ctx, Path(args.graph))
 
 
-@dataclass(frozen=True)
-class Pipeline:
-    """The passes from the `moe` level to the queue level, and the pass for gradients, if any."""
-
-    backward: DeriveBackwardPass | None
-    lowering: tuple[ModulePass, ...]
-
-    @property
-    def passes(self) -> tuple[ModulePass, ...]:
-        """All passes, in order."""
-        return self.lowering if self.backward is None else (self.backward, *self.lowering)
+def require_graph(module: ModuleOp, what: str) -> None:
+    """Raises InputError unless a module is at the `moe` level, which `what` begins with."""
+    found = level_of(module)
+    if found is None or found[0] != "moe":
+        level = f"{found[1].name} of the {found[0]} level" if found else "no operation of moe"
+        raise InputError(
+            f"{what}: expected a graph at the moe level, found {level}",
+            location_of(found[1]) if found else "",
+        )
 
 
 def refuse_pipeline(args: argparse.Namespace, why: str) -> None:
@@ -231,6 +243,7 @@ def choose_schedule(
         return []
     from hpmoe_ir.schedule.auto import auto_candidates, candidate_lines, choose
 
+    require_graph(graph, "--schedule auto")
     layer = layer_to_schedule(args, ctx, graph)
     candidates = choose(layer, auto_candidates(layer), progress)
     args.schedule = args.machine = None
@@ -248,9 +261,10 @@ def layer_to_schedule(args: argparse.Namespace, ctx: Context, graph: ModuleOp) -
     """Returns the input of a schedule search, from the options. Raises InputError."""
     from hpmoe_ir.schedule.auto import Layer
 
+    require_graph(graph, "a schedule search")
     backward = None
     if args.direction != "forward":
-        backward = DeriveBackwardPass(recompute=_recompute(args))
+        backward = DeriveBackwardPass(recompute=recompute_of(args))
     elif args.recompute:
         raise InputError("--recompute: there is no backward direction, see --direction")
     machine = machine_of(args)
@@ -261,25 +275,6 @@ def layer_to_schedule(args: argparse.Namespace, ctx: Context, graph: ModuleOp) -
     return Layer(ctx, graph, backward, machine, args.schedule_for)
 
 
-def _recompute(args: argparse.Namespace) -> tuple[str, ...]:
+def recompute_of(args: argparse.Namespace) -> tuple[str, ...]:
+    """Returns the names of --recompute."""
     return tuple(name for name in args.recompute.split(",") if name)
-
-
-def pipeline_of(args: argparse.Namespace) -> Pipeline:
-    """Returns the pipeline that the options describe. Raises InputError."""
-    passes = passes_of(args)
-    first = passes[0] if passes else None
-    backward = first if isinstance(first, DeriveBackwardPass) else None
-    lowering = passes if backward is None else passes[1:]
-    if not lowering:
-        raise InputError(
-            f"--passes: expected lower-moe or the passes that it consists of, found '{args.passes}'"
-        )
-    recompute = _recompute(args)
-    if recompute and backward is not None:
-        raise InputError("--recompute: derive-backward has this option already in --passes")
-    if args.direction != "forward" and backward is None:
-        backward = DeriveBackwardPass(recompute=recompute)
-    elif recompute and backward is None:
-        raise InputError("--recompute: there is no backward direction, see --direction")
-    return Pipeline(backward, lowering)

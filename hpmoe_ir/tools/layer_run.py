@@ -5,22 +5,18 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from xdsl.utils.exceptions import InterpretationError
 
 from hpmoe_ir.diagnostics import InputError
-from hpmoe_ir.driver.compiler import (
-    Compiled,
-    CompiledKernel,
-    PassError,
-    compile_module,
-    read_compiled,
-)
+from hpmoe_ir.driver.compiled_files import read_compiled
+from hpmoe_ir.driver.compiler import Compiled, CompiledKernel, PassError
 from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.dtypes import Dtype
-from hpmoe_ir.frontends.graph_layer import GraphLayer, graph_layer
+from hpmoe_ir.frontends.build_layer import ARGUMENTS
+from hpmoe_ir.frontends.graph_layer import GraphLayer
 from hpmoe_ir.interpreter.values import Array
 from hpmoe_ir.layer.values import LayerValues
 from hpmoe_ir.lowering.task_table import TableError, read_task_table
@@ -33,17 +29,14 @@ from hpmoe_ir.run.directions import (
 from hpmoe_ir.run.execution import build_program
 from hpmoe_ir.run.gradient_tolerance import compare_gradients, gradient_tolerance
 from hpmoe_ir.run.levels import CapacityError, StatusError, Values, explain, run_level
-from hpmoe_ir.run.signature import Signature, backward_of, signatures
+from hpmoe_ir.run.module_layer import module_layer
+from hpmoe_ir.run.signature import Signature, backward_of, forward_signature, signatures
 from hpmoe_ir.run.tolerance import Comparison, compare, tolerance
 from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
 from hpmoe_ir.runtime.cpu_model import MemoryModel
 from hpmoe_ir.runtime.device_fault import DeviceFault
-from hpmoe_ir.tools.layer_options import (
-    graph_of,
-    pipeline_of,
-    refuse_pipeline,
-    refuse_sizes,
-)
+from hpmoe_ir.tools.layer_input import check_level, compile_input, layer_input, pipeline_of
+from hpmoe_ir.tools.layer_options import refuse_pipeline, refuse_sizes
 from hpmoe_ir.tools.progress import Progress
 from hpmoe_ir.tools.reference import Reference
 from hpmoe_ir.tools.run_failure import RunFailure
@@ -98,15 +91,17 @@ class LayerRun:
             compiled = self._compiled()
         except PassError as e:
             raise RunFailure(f"refused by {e.pass_name}", e.message) from e
-        layer = graph_layer(compiled.graph)
+        layer = self._layer(compiled)
         if wrong := [rank for rank in self.late if rank >= layer.config.ranks]:
             raise InputError(
                 f"--late: expected ranks 0 to {layer.config.ranks - 1}, found {wrong[0]}"
             )
         if args.check and layer.is_textbook:
             self.reference.check_installed()
-        known = signatures(compiled.modules["moe"])
-        forward = next(s for s in known.values() if s.forward is None)
+        elif args.check:
+            self._reference_level(compiled)
+        known = signatures(compiled.modules[compiled.level])
+        forward = forward_signature(known)
         backward = backward_of(known, forward.name)
         if args.direction != "forward" and backward is None:
             raise InputError(
@@ -142,19 +137,37 @@ class LayerRun:
         if args.preset is None and args.graph is not None and os.path.isdir(args.graph):
             refuse_sizes(args, "the layer is compiled already")
             refuse_pipeline(args, "the layer is compiled already")
-            compiled, changed = read_compiled(ctx, Path(args.graph))
-            for name in changed:
-                self.progress.note(f"{name} was changed since it was compiled")
+            compiled, edited = read_compiled(ctx, Path(args.graph), args.edited_code)
+            check_level(args.level, compiled.level)
+            for name in edited:
+                self.progress.note(f"{name} was edited since it was compiled")
             return compiled
-        pipeline = pipeline_of(args)
-        return compile_module(
-            ctx,
-            graph_of(ctx, args),
-            pipeline.lowering,
-            self.progress,
-            args.level,
-            pipeline.backward,
-        )
+        if args.edited_code:
+            raise InputError("--edited-code: expected the directory of a compiled layer")
+        source = layer_input(ctx, args)
+        check_level(args.level, source.level)
+        pipeline = pipeline_of(args, source)
+        return compile_input(ctx, source, pipeline, self.progress, args.level)
+
+    def _layer(self, compiled: Compiled) -> GraphLayer:
+        """Returns the layer of the graph or, without one, of the programs.
+
+        Raises InputError if the programs have other sizes than their graph.
+        """
+        if compiled.level == "moe":
+            assert compiled.graph is not None
+            return module_layer(compiled.graph)
+        layer = module_layer(compiled.modules[compiled.level])
+        if compiled.graph is None or not self.args.check:
+            return layer
+        graph = module_layer(compiled.graph)
+        found = replace(layer.config, name=graph.config.name, source=graph.config.source)
+        if found != graph.config:
+            raise InputError(
+                "--check: expected programs of the sizes of their graph, "
+                f"{graph.config.summary()}; found {layer.config.summary()}"
+            )
+        return graph
 
     def _run_function(
         self,
@@ -274,19 +287,36 @@ class LayerRun:
             references = self.reference.outputs(launches)
             name = self.reference.name
         else:
+            level = self._reference_level(compiled)
             self.progress.note(
-                "the graph is not a plain expert layer; the reference is its own run at the moe "
-                "level in NumPy"
+                f"the graph is not a plain expert layer; the reference is its own run at the "
+                f"{level} level in NumPy"
             )
-            name = "NumPy at the moe level"
-            values = [forward_arguments(forward, v) for v in launches]
-            found = run_level("moe", compiled, forward.name, values)
-            references = [[rank[output] for rank in launch] for launch in found]
+            name = f"NumPy at the {level} level"
+            graph = compiled.graph if level == "moe" else None
+            upper = compiled if graph is None else Compiled(graph, {"moe": graph}, {}, "")
+            own = forward_signature(signatures(upper.modules[level]))
+            values = [forward_arguments(own, v) for v in launches]
+            found = run_level(level, upper, own.name, values)
+            place = own.result(OUTPUT)
+            references = [[rank[place] for rank in launch] for launch in found]
         comparisons = [
             compare([rank[output] for rank in result], reference, tolerance(v))
             for v, reference, result in zip(launches, references, results, strict=True)
         ]
         self._report("check", comparisons, name, forward)
+
+    def _reference_level(self, compiled: Compiled) -> str:
+        """Returns the level that can be run in NumPy as a reference. Raises InputError."""
+        if compiled.graph is not None:
+            return "moe"
+        if compiled.level == "comm" and self.args.level != "comm":
+            return "comm"
+        raise InputError(
+            "--check: there is no reference: the input has no graph, and is not a plain expert "
+            f"layer of {', '.join(ARGUMENTS.values())}; give the graph's functions in the same "
+            "file, or run without --check"
+        )
 
     def _check_backward(
         self,

@@ -12,10 +12,10 @@ from pathlib import Path
 from xdsl.passes import ModulePass
 
 from hpmoe_ir.diagnostics import InputError
-from hpmoe_ir.driver.compiler import Compiled, CompiledKernel, compile_module, read_compiled
+from hpmoe_ir.driver.compiled_files import read_compiled
+from hpmoe_ir.driver.compiler import Compiled, CompiledKernel, compile_module
 from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.driver.specs import passes_in
-from hpmoe_ir.frontends.graph_layer import graph_layer
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import RoutingError, check_capacity, generate_routing, parse_routing
 from hpmoe_ir.layer.values import launch_seed
@@ -23,6 +23,7 @@ from hpmoe_ir.lowering.task_table import TableError, read_task_table
 from hpmoe_ir.machines.machine import SIZES, Machine, MachineError, load_machine
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.run.execution import ExecutionError, build_program
+from hpmoe_ir.run.module_layer import module_layer
 from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
 from hpmoe_ir.runtime.device_fault import DeviceFault
 from hpmoe_ir.schedule.named import DEFAULT_SCHEDULE, find_schedule, is_serial
@@ -31,10 +32,9 @@ from hpmoe_ir.timing.serial_stages import serial_stages
 from hpmoe_ir.timing.simulation import Configuration, Simulation
 from hpmoe_ir.timing.timed_run import RankIntegers, Stages, Timeline, ids_of, simulate
 from hpmoe_ir.tools.command_line import changed
+from hpmoe_ir.tools.layer_input import compile_input, layer_input, pipeline_of
 from hpmoe_ir.tools.layer_options import (
     choose_schedule,
-    graph_of,
-    pipeline_of,
     refuse_pipeline,
     refuse_sizes,
     several,
@@ -114,6 +114,10 @@ class SimulateRun:
         if self.args.schedule is not None:
             return several("schedule", self.args.schedule)
         decided = self.is_compiled or self.args.passes is not None
+        if not decided and self.args.graph is not None:
+            # The passes of a lower level, and of a file of a compiled directory, are not chosen.
+            source = layer_input(self.ctx, self.args_of(None, None))
+            decided = bool(source.recorded) or source.level != "moe"
         return [None] if decided else [DEFAULT_SCHEDULE]
 
     @property
@@ -130,7 +134,9 @@ class SimulateRun:
         if line not in self.lines:
             self.lines.append(line)
         serial = next((layer for layer in layers if layer.is_serial), None)
-        if serial is None and not self.args.no_serial:
+        if serial is None and layers[0].compiled.graph is None:
+            self.progress.note("there is no graph to compile with the schedule serial")
+        elif serial is None and not self.args.no_serial:
             self._step("schedule serial")
             serial = self._serial(layers[0])
         for routing in self.routings:
@@ -156,34 +162,37 @@ class SimulateRun:
         self.done += 1
 
     def _layer(self, ranks: int | None, schedule: str | None) -> _Layer:
-        args = changed(self.args, ranks=ranks, schedule=schedule)
+        args = self.args_of(ranks, schedule)
         if self.is_compiled:
             refuse_sizes(args, "the layer is compiled already")
             refuse_pipeline(changed(args, machine=None), "the layer is compiled already")
-            compiled, files = read_compiled(self.ctx, Path(args.graph))
-            for name in files:
-                self.progress.note(f"{name} was changed since it was compiled")
+            compiled, edited = read_compiled(self.ctx, Path(args.graph), args.edited_code)
+            for name in edited:
+                self.progress.note(f"{name} was edited since it was compiled")
             passes = passes_in(compiled.pipeline)
         else:
             self._step(f"schedule {schedule}" if schedule else "compiling")
-            graph = graph_of(self.ctx, args)
-            self.lines += choose_schedule(args, self.ctx, graph, self.progress)
-            pipeline = pipeline_of(args)
+            if args.edited_code:
+                raise InputError("--edited-code: expected the directory of a compiled layer")
+            source = layer_input(self.ctx, args)
+            self.lines += choose_schedule(args, self.ctx, source.module, self.progress)
+            pipeline = pipeline_of(args, source)
             passes = pipeline.passes
-            compiled = compile_module(
-                self.ctx,
-                graph,
-                pipeline.lowering,
-                self.progress,
-                backward=pipeline.backward,
-            )
+            compiled = compile_input(self.ctx, source, pipeline, self.progress)
         name = schedule or ("compiled" if self.is_compiled else "passes")
-        return _Layer(compiled, passes, name, graph_layer(compiled.graph).config)
+        module = compiled.graph if compiled.level == "moe" else compiled.modules[compiled.level]
+        assert module is not None
+        return _Layer(compiled, passes, name, module_layer(module).config)
+
+    def args_of(self, ranks: int | None, schedule: str | None) -> argparse.Namespace:
+        """Returns the options of one configuration."""
+        return changed(self.args, ranks=ranks, schedule=schedule)
 
     def _serial(self, layer: _Layer) -> _Layer:
         """Compiles the same graph with the schedule `serial`."""
         backward = next((p for p in layer.passes if isinstance(p, DeriveBackwardPass)), None)
         passes = find_schedule("serial").passes(layer.compiled.forward.program.machine)
+        assert layer.compiled.graph is not None
         compiled = compile_module(
             self.ctx,
             layer.compiled.graph,

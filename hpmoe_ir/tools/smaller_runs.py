@@ -12,15 +12,16 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-from hpmoe_ir.driver.compiler import GRAPH_FILE
+from hpmoe_ir.driver.compiled_files import read_compiled
 from hpmoe_ir.driver.source import make_context, read_module
-from hpmoe_ir.frontends.graph_layer import graph_layer
 from hpmoe_ir.layer.config import MATRIX_BLOCK, LayerConfig
 from hpmoe_ir.options.options import spec_of
 from hpmoe_ir.options.text import Spec, Value
 from hpmoe_ir.passes.pipeline import LowerMoePass
+from hpmoe_ir.run.module_layer import module_layer
 from hpmoe_ir.run.shrink import smaller_numbers
 from hpmoe_ir.tools.command_line import changed
+from hpmoe_ir.tools.layer_input import layer_input
 from hpmoe_ir.tools.layer_options import layer_of, passes_of
 from hpmoe_ir.tools.run_failure import RunFailure
 from hpmoe_ir.tools.run_orders import late_ranks
@@ -38,9 +39,20 @@ def layer_config(args: Args) -> LayerConfig:
     if args.preset is not None:
         return layer_of(args)
     path = Path(args.graph)
-    return graph_layer(
-        read_module(make_context(), path / GRAPH_FILE if os.path.isdir(path) else path)
-    ).config
+    if not os.path.isdir(path):
+        return module_layer(read_module(make_context(), path)).config
+    compiled, _ = read_compiled(make_context(), path, args.edited_code)
+    return module_layer(compiled.graph or compiled.modules[compiled.level]).config
+
+
+def _has_passes(args: Args) -> bool:
+    """Whether the passes of a run are all known from its options."""
+    if args.preset is not None or args.passes is not None:
+        return args.graph is None or not os.path.isdir(args.graph)
+    if os.path.isdir(args.graph):
+        return False
+    source = layer_input(make_context(), args)
+    return source.level == "moe" and not source.recorded
 
 
 def directions_of(args: Args, failure: RunFailure) -> list[Direction]:
@@ -55,7 +67,7 @@ def directions_of(args: Args, failure: RunFailure) -> list[Direction]:
     least += [_fewer_late, _plain_routing, _fewer_tokens]
     if args.preset is not None:
         least += [_narrower, _plain_sizes]
-    if args.preset is not None or not os.path.isdir(args.graph):
+    if _has_passes(args):
         least += [_fewer_passes]
     return [*least, _plain_seed]
 

@@ -21,7 +21,7 @@ def compiled_lines(compiled: Compiled) -> Iterator[str]:
     """Yields a line for each level, including the generated code."""
     for level in ("moe", "comm"):
         if level not in compiled.modules:
-            return
+            continue
         counts = Counter(
             op.name
             for op in compiled.modules[level].walk()
@@ -52,6 +52,7 @@ def saved_lines(compiled: Compiled) -> Iterator[str]:
     saved = saved_values(function)
     parts = ", ".join(f"{value.name} {value.bytes:,}" for value in saved)
     yield f"{'saved':<9} {sum(v.bytes for v in saved):,} bytes a rank: {parts or 'nothing'}"
+    assert compiled.graph is not None
     for choice, values in saved_by_choice(compiled.graph):
         total = sum(value.bytes for value in values)
         again = ", ".join(choice) or "nothing"

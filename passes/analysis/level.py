@@ -26,8 +26,11 @@ MADE_BY = {
 ProgramT = TypeVar("ProgramT", bound=Operation)
 
 
-def level_of(module: ModuleOp) -> tuple[str, Operation] | None:
-    """Returns the level of a module and the first operation of that level; None if it has none."""
+def level_of(module: Operation) -> tuple[str, Operation] | None:
+    """Returns the level of a module or function and the first operation of that level.
+
+    Returns None if it has no operation of any level.
+    """
     first: dict[str, Operation] = {}
     for op in module.walk():
         first.setdefault(op.name.split(".")[0], op)

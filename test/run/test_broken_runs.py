@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hpmoe_ir.driver.compiler import read_compiled
+from hpmoe_ir.driver.compiled_files import read_compiled
 from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import FUNCTION
 from hpmoe_ir.lowering.task_table import HEADER

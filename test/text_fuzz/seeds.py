@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hpmoe_ir.diagnostics import InputError
-from hpmoe_ir.driver.compiler import compile_module, module_text, read_compiled, write_compiled
+from hpmoe_ir.driver.compiled_files import read_compiled, write_compiled
+from hpmoe_ir.driver.compiler import compile_module, module_text
 from hpmoe_ir.driver.source import make_context, parse_module
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.layer.config import LayerConfig

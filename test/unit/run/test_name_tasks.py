@@ -6,7 +6,7 @@ import pytest
 
 from hpmoe_ir.dialects.queue import POINT_BITS
 from hpmoe_ir.dialects.tile import MemorySpace
-from hpmoe_ir.driver.compiler import read_compiled
+from hpmoe_ir.driver.compiled_files import read_compiled
 from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.lowering.program import LoweredProgram
 from hpmoe_ir.run.execution import name_tasks
