@@ -272,8 +272,8 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
-  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
-  tile.buffer @sums output : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @h workspace at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
@@ -319,8 +319,8 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
-  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
-  tile.buffer @sums output : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @h workspace at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
@@ -366,8 +366,8 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
-  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
-  tile.buffer @sums output : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @h workspace at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
@@ -413,8 +413,8 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
-  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
-  tile.buffer @sums output : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @h workspace at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
@@ -460,8 +460,8 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
-  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
-  tile.buffer @sums output : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @h workspace at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
