@@ -59,9 +59,10 @@ def _check_counts(tasks: QueueTasks, counts: str) -> None:
             exprs = [e for read in family.read_accesses for e in read.exprs]
             exprs += [scalar.data for scalar in family.scalars]
             row = access.selectors[0]
-            own = isinstance(row, IndexSelector) and not (
-                task_values(family, row.index, tasks.ranks) != rank
-            ).any()
+            own = (
+                isinstance(row, IndexSelector)
+                and not (task_values(family, row.index, tasks.ranks) != rank).any()
+            )
             if not own or any(peer & dims_used(e) for e in exprs):
                 refuse(
                     family,

@@ -7,6 +7,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
@@ -53,6 +54,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status2 output : !tile.buffer<16xi32>
@@ -104,6 +106,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
@@ -149,6 +152,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
@@ -194,6 +198,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
@@ -239,6 +244,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>

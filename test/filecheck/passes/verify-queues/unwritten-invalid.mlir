@@ -119,6 +119,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
@@ -172,6 +173,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
@@ -229,6 +231,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
@@ -320,6 +323,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
@@ -369,6 +373,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @s2 output : !tile.buffer<sent 14 rows, 48xbf16>
@@ -419,6 +424,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
@@ -468,6 +474,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
@@ -517,6 +524,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
@@ -566,6 +574,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
@@ -731,6 +740,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   // CHECK-NEXT: unwritten-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @out on rank 0 is an output, of which no task writes source rank 0 of expert 2 of chunk 0
   tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
