@@ -18,7 +18,7 @@ import numpy as np
 
 from hpmoe_ir.dtypes import Float64Array
 from hpmoe_ir.integers import ceil_div
-from hpmoe_ir.kernels.device import CUBE_MACS, ELEMENT_BYTES, FLOAT_BYTES, UB_BYTES
+from hpmoe_ir.kernels.device import CUBE_MACS, ELEMENT_BYTES, FLOAT_BYTES, FRACTAL, UB_BYTES
 from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import Machine
 
@@ -46,6 +46,21 @@ class TileOperand:
 
     name: str
     element: Element = Element.ACTIVATION
+    listed: str = ""
+    """Of a tile read: the kind of rows (`tokens`, `sent`) of which the kernel reads only those that
+    another operand lists. Empty: it reads the whole tile."""
+    in_place: bool = False
+    """Of a tile read: whether it may be the tile that the kernel writes."""
+    scatter: bool = False
+    """Of a tile written: whether a task writes only elements of its own, which no other task of
+    the family writes, wherever they are in the tile."""
+    builds_route: bool = False
+    """Of a tile written: whether it is the route of a launch."""
+    shape: str = ""
+    """Extents by name, such as `n 2i` for rows and columns: those of one name are equal in all
+    operands, `2i` is twice `i`, and `c%16` a multiple of 16. Empty: any."""
+    transposed_by: str = ""
+    """The option that makes the kernel read the tile transposed; empty without one."""
 
 
 @dataclass
@@ -236,6 +251,12 @@ class Kernel:
     """Rough time estimate, for policies that compare orders, not for predictions."""
     options: tuple[str, ...] = ()
     """Integer template arguments, after the element type."""
+    fractal_options: tuple[str, ...] = ()
+    """The options that are multiples of 16, the unit of the cube."""
+    flag_options: tuple[str, ...] = ()
+    """The options that are 0 or 1."""
+    accumulate_option: str = ""
+    """The option that makes the kernel add to the tiles that it writes; empty without one."""
     scalars: tuple[str, ...] = ()
     """uint32_t arguments, after the tiles."""
     local_use: LocalFunction = vector_local
@@ -248,6 +269,10 @@ class Kernel:
     def base(self) -> str:
         """Name of the kernel that this is a variant of; its own name if it is none."""
         return self.variant_of or self.name
+
+    def accumulates(self, options: Mapping[str, int]) -> bool:
+        """Returns whether the kernel adds to the tiles that it writes, and so reads them."""
+        return bool(self.accumulate_option and options.get(self.accumulate_option))
 
     def task_cost(self, sizes: TileSizes) -> Cost:
         """Returns the cost of one row of a task, or of a whole task without dynamic rows.
@@ -279,6 +304,18 @@ class Kernel:
             expected = ", ".join(self.options) or "none"
             found = ", ".join(sorted(options)) or "none"
             return f"kernel '{self.name}' takes the options {expected}, found {found}"
+        return ""
+
+    def option_problem(self, options: Mapping[str, int]) -> str:
+        """Returns why the kernel has no such values of its options, "" if it has."""
+        for name in self.fractal_options:
+            if options[name] <= 0 or options[name] % FRACTAL:
+                return (
+                    f"expected {name} to be a positive multiple of {FRACTAL}, found {options[name]}"
+                )
+        for name in self.flag_options:
+            if options[name] not in (0, 1):
+                return f"expected {name} to be 0 or 1, found {options[name]}"
         return ""
 
     def cannot_replace(self, other: Kernel) -> str:

@@ -7,6 +7,7 @@ code except for the long sums of `gate_gradient`, which are in NumPy's order.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -105,16 +106,19 @@ def _gate_gradient_cost(reads: Sequence[int], writes: Sequence[int], _o: Mapping
     )
 
 
-_POSITION = TileOperand("position", Element.I32)
-_ORDER = TileOperand("order", Element.I32)
-_GATE = TileOperand("gate", Element.F32)
-_OUT = (TileOperand("out"),)
+_POSITION = TileOperand("position", Element.I32, shape="n k")
+_ORDER = TileOperand("order", Element.I32, shape="n")
+_GATE = TileOperand("gate", Element.F32, shape="n k")
+_OUT = (TileOperand("out", shape="n c%16"),)
+# `order` lists pairs of tokens, `position` the rows of the pairs in send order.
+_X = TileOperand("x", listed="tokens", shape="tokens c%16")
+_BACK = TileOperand("back", listed="sent", shape="sent c%16")
 
 ROW_KERNELS = (
     Kernel(
         name="gather_rows",
         core=CoreKind.AIV,
-        reads=(TileOperand("x"), _ORDER),
+        reads=(_X, _ORDER),
         writes=_OUT,
         ascendc=AscendCFunction("hpmoe::GatherRows", "hpmoe/put_rows.h"),
         reference=_gather_rows,
@@ -124,7 +128,7 @@ ROW_KERNELS = (
     Kernel(
         name="gather_scaled_rows",
         core=CoreKind.AIV,
-        reads=(TileOperand("x"), _GATE, _ORDER),
+        reads=(_X, replace(_GATE, listed="tokens", shape="tokens k"), _ORDER),
         writes=_OUT,
         ascendc=AscendCFunction("hpmoe::GatherScaledRows", "hpmoe/gather_scaled_rows.h"),
         reference=_gather_scaled_rows,
@@ -134,7 +138,7 @@ ROW_KERNELS = (
     Kernel(
         name="copy_rows",
         core=CoreKind.AIV,
-        reads=(TileOperand("rows"),),
+        reads=(TileOperand("rows", shape="n c%16"),),
         writes=_OUT,
         ascendc=AscendCFunction("hpmoe::CopyRows", "hpmoe/put_rows.h"),
         reference=_copy_rows,
@@ -143,7 +147,7 @@ ROW_KERNELS = (
     Kernel(
         name="weighted_sum",
         core=CoreKind.AIV,
-        reads=(TileOperand("back"), _POSITION, _GATE),
+        reads=(_BACK, _POSITION, _GATE),
         writes=_OUT,
         ascendc=AscendCFunction("hpmoe::WeightedSum", "hpmoe/weighted_sum.h"),
         reference=_weighted_sum,
@@ -152,7 +156,7 @@ ROW_KERNELS = (
     Kernel(
         name="sum_copies",
         core=CoreKind.AIV,
-        reads=(TileOperand("back"), _POSITION),
+        reads=(_BACK, _POSITION),
         writes=_OUT,
         ascendc=AscendCFunction("hpmoe::SumCopies", "hpmoe/sum_copies.h"),
         reference=_sum_copies,
@@ -161,8 +165,8 @@ ROW_KERNELS = (
     Kernel(
         name="gate_gradient",
         core=CoreKind.AIV,
-        reads=(TileOperand("back"), _POSITION, TileOperand("dout")),
-        writes=(TileOperand("dgate", Element.F32),),
+        reads=(_BACK, _POSITION, TileOperand("dout", shape="n c%16")),
+        writes=(TileOperand("dgate", Element.F32, shape="n k"),),
         ascendc=AscendCFunction("hpmoe::GateGradient", "hpmoe/gate_gradient.h"),
         reference=_gate_gradient,
         cost=_gate_gradient_cost,
