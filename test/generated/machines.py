@@ -71,9 +71,11 @@ def case_of_machine(number: int, machine: Path) -> Case:
     ranks = rng.choice((1, 2, 2, 3))
     local = rng.choice((1, 2, 3))
     top = min(rng.choice((1, 2, 3)), ranks * local)
-    hidden, width = rng.choice(((32, 16), (64, 48), (112, 32), (336, 80)))
+    hidden, width = rng.choice(((32, 16), (64, 48), (112, 32), (336, 80), (720, 48)))
+    # Many rows where memories are small: several chunks, blocks and sections.
+    most = rng.choice((12, 24, 24, 160))
     launches = tuple(
-        Launch(tuple(rng.randrange(24) for _ in range(ranks)), "uniform", rng.randrange(1000))
+        Launch(tuple(rng.randrange(most) for _ in range(ranks)), "uniform", rng.randrange(1000))
         for _ in range(2)
     )
     return Case(

@@ -126,7 +126,8 @@ __aicore__ inline void WeightGradient(const Tile<T>& lhs, const Tile<T>& rhs, co
   using Narrow = MatmulPlan<T, M, Whole::kParts == 2 ? N / 2 : N, K>;
   if (!WeightGradientNeeds<T, Accumulate>(lhs, rhs, out, {first, step})) return;
   const bool few = lhs.rows <= kL1Bytes / (M * sizeof(T));
-  if constexpr (std::is_same<Out, float>::value && Narrow::kResults == 2) {
+  if constexpr (std::is_same<Out, float>::value && Narrow::kResults == 2 &&
+                SectionL1<Narrow>::kMaxSteps > 0) {
     if (!few && first == 0 && step == 1 && out.cols > 3 * Narrow::kCols) {
       WeightGradientSections<Narrow, Accumulate>(lhs, rhs, out);
       return;
