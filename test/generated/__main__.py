@@ -12,7 +12,7 @@ import time
 from generated.cases import case_of
 from generated.function_levels import Disagreement
 from generated.levels import check
-from generated.machines import description, judge_machines
+from generated.machines import description, drawn_numbers, judge_machines
 from generated.programs import judge_many, program_text
 from generated.run import Report, run_cases
 from hpmoe_ir.diagnostics import InputError
@@ -123,7 +123,7 @@ def run_machines(args: argparse.Namespace) -> int:
     for line in report.lines():
         print(line)
     for number, failure in report.failures.items():
-        print(f"\nmachine {number}:\n{description(number)}{failure}")
+        print(f"\n{description(number, drawn_numbers(number))}{failure}")
         print(f"again: {sys.executable} -m generated machines --first {number} --count 1")
     return 1 if report.failures else 0
 

@@ -7,7 +7,7 @@ import re
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
@@ -57,10 +57,10 @@ def drawn_numbers(number: int) -> dict[str, int]:
     return numbers
 
 
-def description(number: int) -> str:
-    """The text of the description of machine `number`."""
+def description(number: int, numbers: Mapping[str, int]) -> str:
+    """The text of the description of machine `number`, which differs from the base in `numbers`."""
     lines = [f'name = "machine-{number}"', f'base = "{BASE}"']
-    for key, value in drawn_numbers(number).items():
+    for key, value in numbers.items():
         lines += [f"[{key}]", f"value = {value}", f'unit = "{UNITS[key]}"', 'source = "drawn"']
     return "\n".join(lines) + "\n"
 
@@ -113,15 +113,15 @@ class MachineReport:
         ]
 
 
-def judge_machine(number: int) -> tuple[str, str]:
-    """Returns `right`, `refused` or `failed`, and the message of the last two.
+def judge_machine(number: int, numbers: Mapping[str, int] | None = None) -> tuple[str, str]:
+    """Returns `right` and the machine's name, or `refused` or `failed` and the message.
 
-    A refusal is one line and comes before any C++ is compiled: it is the compiler's, since a kernel
+    The machine has the numbers drawn for `number`, or those given. A refusal is one line and comes before any C++ is compiled: it is the compiler's, since a kernel
     that does not compile raises another error.
     """
     with tempfile.TemporaryDirectory(prefix="hpmoe-machine-") as folder:
         path = Path(folder) / f"machine-{number}.toml"
-        path.write_text(description(number))
+        path.write_text(description(number, numbers or drawn_numbers(number)))
         try:
             agreed = check(case_of_machine(number, path))
         except InputError as e:
