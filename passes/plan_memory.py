@@ -91,15 +91,15 @@ def _check_device_memory(program: ProgramOp, machine: Machine) -> None:
     """Raises RefusedError if the buffers of a program exceed the device memory."""
     if machine.hbm_bytes is None:
         return
-    callers, placed = 0, dict.fromkeys((MemorySpace.WORKSPACE, MemorySpace.WINDOW), 0)
+    callers = workspace = windows = 0
     for buffer in buffers_of(program).values():
         size = buffer_bytes(buffer)
         if buffer.offset is None:
             callers += size
+        elif buffer.space.data is MemorySpace.WORKSPACE:
+            workspace = max(workspace, buffer.offset.value.data + size)
         else:
-            space = buffer.space.data
-            placed[space] = max(placed[space], buffer.offset.value.data + size)
-    workspace, windows = placed.values()
+            windows = max(windows, buffer.offset.value.data + size)
     if callers + workspace + windows > machine.hbm_bytes:
         refuse(
             program,

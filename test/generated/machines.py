@@ -116,8 +116,9 @@ class MachineReport:
 def judge_machine(number: int, numbers: Mapping[str, int] | None = None) -> tuple[str, str]:
     """Returns `right` and the machine's name, or `refused` or `failed` and the message.
 
-    The machine has the numbers drawn for `number`, or those given. A refusal is one line and comes before any C++ is compiled: it is the compiler's, since a kernel
-    that does not compile raises another error.
+    The machine has the numbers drawn for `number`, or those given. A refusal is one line and comes
+    before any C++ is compiled: it is the compiler's, since a kernel that does not compile raises
+    another error.
     """
     with tempfile.TemporaryDirectory(prefix="hpmoe-machine-") as folder:
         path = Path(folder) / f"machine-{number}.toml"

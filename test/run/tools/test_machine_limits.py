@@ -52,7 +52,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
             "UB of ascend-a3 hold, found 8192",
         ),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+    ids=str,
 )
 def test_what_exceeds_the_machine_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, words: tuple[str, ...], message: str
