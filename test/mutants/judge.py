@@ -14,7 +14,7 @@ from hpmoe_ir.lowering.targets import code_target
 from hpmoe_ir.passes.verify_queues import verify_queues
 from hpmoe_ir.run.execution import DEVICE_INCLUDE, kernel_entry, run_program
 from hpmoe_ir.runtime.cpu_build import CompileError, build, cache_dir
-from hpmoe_ir.runtime.cpu_model import MemoryModel
+from hpmoe_ir.runtime.cpu_model import MEMORY_MODELS, MemoryModel
 from hpmoe_ir.runtime.device_fault import DeviceFault
 from mutants.mutant import Change, Code, Notice, Outcome, Watcher
 from mutants.needed_order import Needs, find_needs
@@ -85,8 +85,9 @@ def run_code(start: Program, code: Code, seeds: int | None = None) -> Notice:
         return Notice(Watcher.LOWERING, "compiler", one_line(str(e)))
     if seeds is None:
         seeds = SEEDS if start.start.ranks < 4 else SEEDS_OF_MANY
-    models: list[MemoryModel] = ["weak" if seed % 2 else "strong" for seed in range(seeds)]
-    for seed, memory in enumerate([*models, *["early"] * EARLY_SEEDS]):
+    early: MemoryModel = "early"
+    models = [*(MEMORY_MODELS[seed % 2] for seed in range(seeds)), *[early] * EARLY_SEEDS]
+    for seed, memory in enumerate(models):
         try:
             found = run_program(
                 code.program, executable, code.table, start.inputs, seed, memory=memory
