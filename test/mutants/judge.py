@@ -85,8 +85,9 @@ def run_code(start: Program, code: Code, seeds: int | None = None) -> Notice:
         return Notice(Watcher.LOWERING, "compiler", one_line(str(e)))
     if seeds is None:
         seeds = SEEDS if start.start.ranks < 4 else SEEDS_OF_MANY
-    early: MemoryModel = "early"
-    models = [*(MEMORY_MODELS[seed % 2] for seed in range(seeds)), *[early] * EARLY_SEEDS]
+    models: list[MemoryModel] = [MEMORY_MODELS[seed % 2] for seed in range(seeds)]
+    for _ in range(EARLY_SEEDS):
+        models.append("early")
     for seed, memory in enumerate(models):
         try:
             found = run_program(
