@@ -23,7 +23,7 @@ from hpmoe_ir.passes.pipeline import LowerMoePass
 
 RANKS = 64
 TILINGS = tuple(
-    LowerMoePass(source_groups=RANKS, task_cols=256, row_chunks=n, put_chunks=n)
+    LowerMoePass(source_groups=RANKS, task_cols=256, row_chunks=n, put_chunks=n, over_memory=True)
     for n in (1, 2, 4, 8)
 )
 

@@ -158,13 +158,14 @@ class Runs:
         return self._compiled[1]
 
     def _compile(self, case: Case) -> CompiledKernel:
+        # The gradients of the largest layers exceed a die's memory without a capacity.
         module = layer_module(self.layer(case.preset, case.ranks, case.tokens))
         backward = DeriveBackwardPass() if case.direction == "backward" else None
         if case.schedule == AUTO_SCHEDULE:
-            layer = Layer(self.ctx, module, backward, self.machine)
+            layer = Layer(self.ctx, module, backward, self.machine, over_memory=True)
             passes = choose(layer, auto_candidates(layer))[0].passes
         else:
-            passes = find_schedule(case.schedule).passes(self.machine)
+            passes = find_schedule(case.schedule).passes(self.machine, over_memory=True)
         for name in case.without:
             passes = without(passes, name)
         compiled = compile_module(self.ctx, module, passes, backward=backward)

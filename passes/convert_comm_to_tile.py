@@ -24,7 +24,7 @@ from hpmoe_ir.dialects.tile import (
     ProgramOp,
     ProgramSignature,
 )
-from hpmoe_ir.kernels.matmul_tile import TileSizeError
+from hpmoe_ir.kernels.machine_fit import MachineFitError
 from hpmoe_ir.machines.machine import Machine
 from hpmoe_ir.options.options import OptionError
 from hpmoe_ir.passes.analysis.level import require_level
@@ -103,7 +103,7 @@ class ConvertCommToTilePass(TilingOptions, ModulePass):
             )
         try:
             options = self.for_route(routes[0], machine)
-        except (OptionError, TileSizeError) as e:
+        except (OptionError, MachineFitError) as e:
             raise PassFailedException(f"{self.name}: {e}") from e
         tiling = Tiling(machine, options, routes[0].ranks.data)
         block = function.body.block

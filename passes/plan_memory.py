@@ -10,6 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.passes import ModulePass
 
+from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.tile import (
     BufferOp,
     DependenceOp,
@@ -20,7 +21,8 @@ from hpmoe_ir.dialects.tile import (
     families_of,
 )
 from hpmoe_ir.integers import round_up
-from hpmoe_ir.options.options import Options
+from hpmoe_ir.machines.machine import Machine
+from hpmoe_ir.options.machine import MachineOption
 from hpmoe_ir.passes.analysis.level import programs_at
 
 ALIGNMENT = 512
@@ -28,11 +30,14 @@ ALIGNMENT = 512
 
 
 @dataclass(frozen=True)
-class MemoryOptions(Options):
+class MemoryOptions(MachineOption):
     """Options of the placement of buffers."""
 
     reuse: bool = True
     """Whether workspace buffers whose uses are ordered may share memory."""
+
+    over_memory: bool = False
+    """Whether a program may need more device memory than the machine has."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +53,13 @@ class PlanMemoryPass(MemoryOptions, ModulePass):
     written (`insert-dependencies` refuses a read without a writer), rows past the actual row count
     are never read, and the gradient of an expert without rows is written as zeros by its task.
 
+    A program whose buffers exceed the device memory of the machine ([memory] hbm) is refused,
+    unless `over-memory=true`. All buffers of one program count: the caller's, the workspace and the
+    windows. What other programs and the libraries keep there does not.
+
     Needs dependences (`insert-dependencies`); without them no memory is shared. Promises offsets
-    that are multiples of 512 bytes, and an order between any two tasks whose buffers overlap.
+    that are multiples of 512 bytes, an order between any two tasks whose buffers overlap, and
+    buffers that fit the device memory.
 
     ```
     tile.buffer @h workspace : !tile.buffer<grouped 256 rows, 64xbf16>
@@ -65,6 +75,7 @@ class PlanMemoryPass(MemoryOptions, ModulePass):
     name = "plan-memory"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        machine = self.load_machine()
         for program in programs_at(op, ProgramOp, self.name):
             buffers = buffers_of(program)
             apart = _Lifetimes(program)
@@ -72,6 +83,31 @@ class PlanMemoryPass(MemoryOptions, ModulePass):
             windows = [b for b in buffers.values() if b.space.data is MemorySpace.WINDOW]
             _place(workspace, lambda a, b: not (self.reuse and apart.never_together(a, b)))
             _place(windows, lambda a, b: True)
+            if not self.over_memory:
+                _check_device_memory(program, machine)
+
+
+def _check_device_memory(program: ProgramOp, machine: Machine) -> None:
+    """Raises RefusedError if the buffers of a program exceed the device memory."""
+    if machine.hbm_bytes is None:
+        return
+    callers = workspace = windows = 0
+    for buffer in buffers_of(program).values():
+        size = buffer_bytes(buffer)
+        if buffer.offset is None:
+            callers += size
+        elif buffer.space.data is MemorySpace.WORKSPACE:
+            workspace = max(workspace, buffer.offset.value.data + size)
+        else:
+            windows = max(windows, buffer.offset.value.data + size)
+    if callers + workspace + windows > machine.hbm_bytes:
+        refuse(
+            program,
+            f"plan-memory: @{program.sym_name.data} needs {callers + workspace + windows} bytes of "
+            f"device memory ({callers} for arguments and results, {workspace} of workspace, "
+            f"{windows} of windows), {machine.name} has {machine.hbm_bytes}: lower the capacity, "
+            "or allow it by the option 'over-memory'",
+        )
 
 
 def _place(buffers: list[BufferOp], conflict: Callable[[BufferOp, BufferOp], bool]) -> None:

@@ -21,8 +21,30 @@ FLOAT_BYTES = 4
 BUFFERS = 2
 """Double buffering in L0A, L0B and L1: one buffer is loaded while the other is used."""
 
-UB_BYTES = 183 * 1024
-"""Bytes of UB that a kernel may use; `kUbBytes` of hpmoe/machine.h."""
+UB_LISTS = 172032
+"""Bytes of the longest set of lists in UB, that of `gate_gradient`; `kUbLists` of
+hpmoe/memories.h."""
+
+UB_REST = 512
+"""Bytes beside the lists; `kUbRest` of hpmoe/memories.h."""
+
+LIST_CUTS = (1, 2, 4, 8, 16)
+"""Parts to which lists in UB are cut until they fit; values of `kListCut` of hpmoe/memories.h."""
+
+MAX_EXPERTS = 4096
+"""Most experts whose counts fit lists of full length; `kMaxExperts` of hpmoe/memories.h."""
+
+MAX_COPIES = 1024
+"""Most copies of a token, likewise; `kMaxCopies` of hpmoe/memories.h."""
+
+MAX_CREDITS = 4096
+"""Most events of a credit, likewise; `kMaxCredits` of hpmoe/memories.h."""
+
+MAX_REPEATS = 255
+"""Most fractals that one instruction moves to L0; `kMaxRepeats` of hpmoe/machine.h."""
+
+MAX_NZ_ROWS = 16384
+"""Most rows that one copy loads into L1; `kMaxNzRows` of hpmoe/machine.h."""
 
 MAX_STEPS = 16
 """Most steps of the inner dimension in a chunk in L1; `kMaxSteps` of hpmoe/matmul_block.h."""

@@ -18,7 +18,15 @@ import numpy as np
 
 from hpmoe_ir.dtypes import Float64Array
 from hpmoe_ir.integers import ceil_div
-from hpmoe_ir.kernels.device import CUBE_MACS, ELEMENT_BYTES, FLOAT_BYTES, FRACTAL, UB_BYTES
+from hpmoe_ir.kernels.device import (
+    CUBE_MACS,
+    ELEMENT_BYTES,
+    FLOAT_BYTES,
+    FRACTAL,
+    LIST_CUTS,
+    UB_LISTS,
+    UB_REST,
+)
 from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import Machine
 
@@ -105,7 +113,8 @@ class Cost:
 class LocalUse:
     """Local resources of a task: bytes of each local memory, and flag ids between pipes.
 
-    The device headers have the same numbers as constants (`hpmoe/machine.h`).
+    Kernels get the sizes of the machine's memories from the generated source
+    (`hpmoe/memories.h`).
     """
 
     l0a: int = 0
@@ -204,8 +213,12 @@ TimeFunction: TypeAlias = Callable[["Kernel", Machine, TileSizes], Float64Array]
 
 
 def vector_local(options: Mapping[str, int]) -> LocalUse:
-    """Returns the most that a vector kernel may use: UB without the worker's part, two flag ids."""
-    return LocalUse(ub=UB_BYTES, event_ids=2)
+    """Returns the least with which vector kernels work: the shortest lists in UB, two flag ids.
+
+    They use what UB has (`hpmoe/memories.h`), so that no more than this is needed; how many experts
+    and copies of a token then fit is in `list_limits`.
+    """
+    return LocalUse(ub=UB_LISTS // LIST_CUTS[-1] + UB_REST, event_ids=2)
 
 
 def no_cost(reads: Sequence[int], writes: Sequence[int], options: Mapping[str, int]) -> Cost:

@@ -19,6 +19,7 @@ from hpmoe_ir.kernels.device import (
     CUBE_MACS,
     ELEMENT_BYTES,
     FLOAT_BYTES,
+    MAX_NZ_ROWS,
     MAX_STEPS,
     SECTION_CHUNKS,
 )
@@ -94,7 +95,7 @@ class _Product:
         over_few = self._by_blocks(narrow) if self.across > self.sharing * self.tile.n else whole
         wide = self.across > 3 * narrow and self.sharing == 1
         over_many = whole
-        if wide and self.result_bytes == FLOAT_BYTES:
+        if wide and self.result_bytes == FLOAT_BYTES and self._section_steps(narrow):
             over_many = self._by_sections(narrow)
         return np.where(few, over_few, over_many)
 
@@ -153,10 +154,16 @@ class _Product:
         busiest = np.maximum(np.maximum(multiply, move), store)
         return busiest / self.sharing + store / pieces + begin
 
+    def _section_steps(self, cols: int) -> int:
+        """Returns the most steps of a section's chunk; 0 if L1 does not hold two sections."""
+        lhs, rhs = self._step(self.tile.m), self._step(cols)
+        fit = self.machine.l1_usable // (BUFFERS * (SECTION_CHUNKS * lhs + rhs))
+        return min(fit, MAX_NZ_ROWS // self.tile.k)
+
     def _by_sections(self, cols: int) -> Float64Array:
         lhs, rhs = self._step(self.tile.m), self._step(cols)
         down, across = self._blocks(cols)
-        most = max(self.machine.l1_usable // (BUFFERS * (SECTION_CHUNKS * lhs + rhs)), 1)
+        most = self._section_steps(cols)
         sections = np.ceil(self._steps() / (SECTION_CHUNKS * most))
         chunk = np.ceil(self._steps() / (SECTION_CHUNKS * sections))
         chunks = down * np.ceil(self._steps() / chunk)

@@ -26,11 +26,30 @@ MAX_CORES = 1024
 MAX_AIV_PER_AIC = 16
 """Largest number of AIV per AIC, for the same reason."""
 
-MAX_BYTES = 2**31 - 1
-"""Largest memory of a core: the device counts its bytes in signed 32-bit integers."""
+MAX_BYTES = 2**24
+"""Largest memory of a core, several times that of any chip: copies and addresses of that many bytes
+fit the fields of the instructions."""
 
-MAX_SIZES = {"cores.aic": MAX_CORES, "cores.aiv_per_aic": MAX_AIV_PER_AIC}
-"""Upper limits of the sizes that are not bytes."""
+MAX_SIZES = {
+    "cores.aic": MAX_CORES,
+    "cores.aiv_per_aic": MAX_AIV_PER_AIC,
+    "memory.ub": 2**21,
+    "memory.hbm": 2**50,
+    "limits.queue_points": 2**24,
+    "limits.families": 2**8,
+    "limits.direct_ranks": 2**20,
+}
+"""Upper limits of other sizes. One copy moves at most 2 MB to or from UB; a slot of the task table
+has 24 bits for the task and 8 for the family."""
+
+SYSTEM_RESERVED = 256
+"""Bytes at the end of L1 and UB that a mixed kernel can't use."""
+
+WORKER_BYTES = 32
+"""Bytes of L1, and of UB, in which the worker loop keeps the word that it adds to counters."""
+
+DATA_BLOCK = 32
+"""Alignment of addresses in L1 and UB, in bytes."""
 
 
 class MachineError(ValueError):
@@ -58,7 +77,8 @@ class Machine:
     """Core counts, memory sizes (in bytes) and rates of one chip.
 
     The `_reserved` bytes at the end of L1 and UB belong to the system and to the worker loop; tile
-    kernels may use the rest.
+    kernels may use the rest. Descriptions may leave out the numbers of `OPTIONAL`, which are then
+    None: the size that they limit is not checked.
     """
 
     name: str
@@ -80,6 +100,10 @@ class Machine:
     """Largest number of tasks of a family."""
     families: int
     """Largest number of task families of a program."""
+    hbm_bytes: int | None
+    """Bytes of HBM, the device memory of a rank."""
+    direct_ranks: int | None
+    """Largest number of ranks of which each can write the memory of all others directly."""
     rates: Rates
     """Bandwidths, throughputs and latencies."""
     numbers: Mapping[str, Number] = field(compare=False, repr=False)
@@ -96,13 +120,13 @@ class Machine:
 
     @property
     def l1_usable(self) -> int:
-        """Bytes of L1 that a tile kernel may use."""
-        return self.l1_bytes - self.l1_reserved
+        """Bytes of L1 that a tile kernel may use, whole data blocks."""
+        return (self.l1_bytes - self.l1_reserved) // DATA_BLOCK * DATA_BLOCK
 
     @property
     def ub_usable(self) -> int:
-        """Bytes of UB that a tile kernel may use."""
-        return self.ub_bytes - self.ub_reserved
+        """Bytes of UB that a tile kernel may use, whole data blocks."""
+        return (self.ub_bytes - self.ub_reserved) // DATA_BLOCK * DATA_BLOCK
 
     def cores(self, kind: CoreKind) -> int:
         """Returns the number of cores of `kind`."""
@@ -136,11 +160,16 @@ SIZES: dict[str, tuple[str, str]] = {
     "memory.l1_reserved": ("l1_reserved", "bytes"),
     "memory.ub_reserved": ("ub_reserved", "bytes"),
     "memory.counter_line": ("counter_line", "bytes"),
+    "memory.hbm": ("hbm_bytes", "bytes"),
     "limits.event_ids": ("event_ids", "flags"),
     "limits.queue_points": ("queue_points", "tasks"),
     "limits.families": ("families", "families"),
+    "limits.direct_ranks": ("direct_ranks", "ranks"),
 }
 """Field of `Machine` and unit of each whole number of a description."""
+
+OPTIONAL = frozenset({"memory.hbm", "limits.direct_ranks"})
+"""Numbers that a description without a base may leave out."""
 
 
 def machine_names() -> list[str]:
@@ -209,6 +238,9 @@ def _read(path: Path, reference: str) -> Machine:
     numbers = _numbers(path.name, data)
     sizes: dict[str, Any] = {}
     for key, (attribute, _) in SIZES.items():
+        if key not in numbers:
+            sizes[attribute] = None
+            continue
         value = numbers[key].value
         if value != int(value) or value <= 0:
             raise _error(path.name, key, f"expected a positive whole number, found {value!r}")
@@ -216,6 +248,7 @@ def _read(path: Path, reference: str) -> Machine:
         if value > limit:
             raise _error(path.name, key, f"expected at most {limit}, found {value}")
         sizes[attribute] = int(value)
+    _check_reserved(path.name, sizes)
     return Machine(
         name=_text(path.name, data, "name"),
         arch=_text(path.name, data, "arch"),
@@ -225,6 +258,19 @@ def _read(path: Path, reference: str) -> Machine:
         reference=reference,
         **sizes,
     )
+
+
+def _check_reserved(file: str, sizes: Mapping[str, int]) -> None:
+    """Raises MachineError unless the reserved ends of L1 and UB hold what is kept there."""
+    least = SYSTEM_RESERVED + WORKER_BYTES
+    for memory in ("l1", "ub"):
+        whole, reserved = sizes[f"{memory}_bytes"], sizes[f"{memory}_reserved"]
+        if not least <= reserved < whole:
+            raise _error(
+                file,
+                f"memory.{memory}_reserved",
+                f"expected {least} to {whole - 1}, less than {memory}, found {reserved}",
+            )
 
 
 UNITS = {key: unit for key, (_, unit) in SIZES.items()} | RATE_UNITS
@@ -271,6 +317,8 @@ def _numbers(file: str, data: Mapping[str, Any]) -> dict[str, Number]:
     for key, unit in UNITS.items():
         section, _, name = key.partition(".")
         table = data.get(section, {}).get(name)
+        if table is None and key in OPTIONAL:
+            continue
         if not isinstance(table, dict):
             raise _error(
                 file, key, f'expected {{ value, unit = "{unit}", source }}, found {table!r}'

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from typing_extensions import TypeVar
 
 from hpmoe_ir.diagnostics import InputError
-from hpmoe_ir.machines.machine import Machine
+from hpmoe_ir.machines.machine import SYSTEM_RESERVED, Machine
 from hpmoe_ir.runtime.cpu_build import KernelEntry
 from hpmoe_ir.runtime.device_fault import DeviceFault, read_fault
 from hpmoe_ir.runtime.task_records import TASK, Records, read_records
@@ -22,15 +22,13 @@ from hpmoe_ir.runtime.task_records import TASK, Records, read_records
 PATTERN = b"\xbd\x7f\xbd\x7f"
 """The content of memory before its first write: NaN as f32, f16 and bf16, 2143125437 as i32."""
 
-MIXED_RESERVE = 256
-"""Bytes at the end of L1 and UB that a mixed kernel can't use."""
-
 FAULT_STATUS = 10
 """Exit status of the executable after a fault, which it has written to `fault.json`."""
 
-MemoryModel = Literal["strong", "weak"]
-MEMORY_MODELS: tuple[MemoryModel, ...] = ("strong", "weak")
-"""Visibility of writes to global memory: at once, or delayed and out of order until a barrier."""
+MemoryModel = Literal["strong", "weak", "early"]
+MEMORY_MODELS: tuple[MemoryModel, ...] = ("strong", "weak", "early")
+"""Visibility of writes to global memory: at once; or delayed and out of order until a barrier; or
+so, and lines enter the data caches of cores early, before the reads that need them."""
 
 Bytes = npt.NDArray[np.uint8]
 T = TypeVar("T")
@@ -132,8 +130,8 @@ def write_machine(job: Job, machine: Machine, event_ids: int | None) -> None:
     job.line("space", "L0A", machine.l0a_bytes)
     job.line("space", "L0B", machine.l0b_bytes)
     job.line("space", "L0C", machine.l0c_bytes)
-    job.line("space", "L1", machine.l1_bytes - MIXED_RESERVE)
-    job.line("space", "UB", machine.ub_bytes - MIXED_RESERVE)
+    job.line("space", "L1", machine.l1_bytes - SYSTEM_RESERVED)
+    job.line("space", "UB", machine.ub_bytes - SYSTEM_RESERVED)
 
 
 def _write_counters(job: Job, counters: Counters) -> None:
@@ -215,7 +213,8 @@ def execute(
     job.line("steps", steps)
     job.line("seconds", seconds)
     job.line("checks", int(checks))
-    job.line("weak", int(memory == "weak"))
+    job.line("weak", int(memory != "strong"))
+    job.line("early", int(memory == "early"))
     write_machine(job, machine, event_ids)
     if counters is not None:
         _write_counters(job, counters)

@@ -95,6 +95,8 @@ class Layer:
     machine: Machine
     routing: str = "balanced"
     """Routing of the timed runs, in the syntax of `parse_routing`."""
+    over_memory: bool = False
+    """Whether a program may need more device memory than the machine has."""
 
     @property
     def config(self) -> LayerConfig:
@@ -153,7 +155,7 @@ def auto_lowerings(layer: Layer) -> list[LowerMoePass]:
         (groups[-1], seventh, some),
     ]
     enough = config.tokens >= MIN_TOKENS * machine.aiv_cores > MIN_TOKENS
-    default = LowerMoePass(machine=machine.reference)
+    default = LowerMoePass(machine=machine.reference, over_memory=layer.over_memory)
     overlap = replace(
         default,
         policy=Overlap(behind=3),

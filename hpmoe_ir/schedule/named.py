@@ -20,6 +20,7 @@ from hpmoe_ir.options.machine import MachineOption
 from hpmoe_ir.passes.analysis.pass_kinds import expanded
 from hpmoe_ir.passes.assign_queues import QueueOptions
 from hpmoe_ir.passes.pipeline import LowerMoePass
+from hpmoe_ir.passes.plan_memory import MemoryOptions
 from hpmoe_ir.passes.policies.arrival import Arrival
 from hpmoe_ir.passes.policies.fill import Fill
 from hpmoe_ir.passes.policies.list_order import ListOrder
@@ -46,11 +47,20 @@ class Schedule:
     build: Callable[[Machine], Sequence[ModulePass]]
     """Returns the passes for a machine; their option `machine` is set by `passes`."""
 
-    def passes(self, machine: Machine) -> tuple[ModulePass, ...]:
-        """Returns the passes that compile for `machine`."""
-        return tuple(
+    def passes(self, machine: Machine, over_memory: bool = False) -> tuple[ModulePass, ...]:
+        """Returns the passes that compile for `machine`.
+
+        over_memory: whether a program may need more device memory than the machine has.
+        """
+        passes = tuple(
             replace(found, machine=machine.reference) if isinstance(found, MachineOption) else found
             for found in self.build(machine)
+        )
+        if not over_memory:
+            return passes
+        return tuple(
+            replace(found, over_memory=True) if isinstance(found, MemoryOptions) else found
+            for found in passes
         )
 
     def serial(self, machine: Machine) -> bool:

@@ -63,10 +63,10 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     )
     parser.add_argument(
         "--memory",
-        choices=("strong", "weak"),
+        choices=("strong", "weak", "early"),
         default="weak",
-        help="when writes of the generated code are visible: at once, or (default) late and out of "
-        "order until a barrier",
+        help="when writes of the generated code are visible: at once; or (default) late and out of "
+        "order until a barrier; or so, and lines enter data caches early",
     )
     parser.add_argument("--check", action="store_true", help="compare with MindSpore")
     parser.add_argument(

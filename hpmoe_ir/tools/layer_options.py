@@ -77,6 +77,11 @@ def add_pipeline_option(parser: argparse.ArgumentParser, several: bool = False) 
         help=f"machine description to compile for; by default {DEFAULT_MACHINE}",
     )
     parser.add_argument(
+        "--allow-over-memory",
+        action="store_true",
+        help="compile also what needs more device memory than the machine has",
+    )
+    parser.add_argument(
         "-p",
         "--passes",
         metavar="'[derive-backward{...},]lower-moe{...}[,PASS...]'",
@@ -205,9 +210,9 @@ def require_graph(module: ModuleOp, what: str) -> None:
 
 def refuse_pipeline(args: argparse.Namespace, why: str) -> None:
     """Raises InputError for pipeline options where the pipeline is fixed."""
-    for key in ("schedule", "machine", "passes", "recompute"):
+    for key in ("schedule", "machine", "passes", "recompute", "allow_over_memory"):
         if getattr(args, key):
-            raise InputError(f"--{key}: {why}")
+            raise InputError(f"--{key.replace('_', '-')}: {why}")
 
 
 def passes_of(args: argparse.Namespace) -> tuple[ModulePass, ...]:
@@ -216,12 +221,17 @@ def passes_of(args: argparse.Namespace) -> tuple[ModulePass, ...]:
         for key in ("schedule", "machine"):
             if getattr(args, key) is not None:
                 raise InputError(f"--{key}: it is among the options of --passes; give one of them")
+        if args.allow_over_memory:
+            raise InputError(
+                "--allow-over-memory: with --passes, it is the option over-memory=true of "
+                "plan-memory or lower-moe"
+            )
         return passes_in(args.passes)
     try:
         schedule = find_schedule(args.schedule or DEFAULT_SCHEDULE)
     except ScheduleError as e:
         raise InputError(f"--schedule: {e}") from e
-    return schedule.passes(machine_of(args))
+    return schedule.passes(machine_of(args), args.allow_over_memory)
 
 
 def machine_of(args: argparse.Namespace) -> Machine:
@@ -247,6 +257,7 @@ def choose_schedule(
     layer = layer_to_schedule(args, ctx, graph)
     candidates = choose(layer, auto_candidates(layer), progress)
     args.schedule = args.machine = None
+    args.allow_over_memory = False
     chosen = candidates[0]
     args.passes = chosen.text
     if layer.backward is not None:
@@ -272,7 +283,8 @@ def layer_to_schedule(args: argparse.Namespace, ctx: Context, graph: ModuleOp) -
         parse_routing(args.schedule_for)
     except RoutingError as e:
         raise InputError(f"--schedule-for: {e}") from e
-    return Layer(ctx, graph, backward, machine, args.schedule_for)
+    over_memory: bool = getattr(args, "allow_over_memory", False)
+    return Layer(ctx, graph, backward, machine, args.schedule_for, over_memory)
 
 
 def recompute_of(args: argparse.Namespace) -> tuple[str, ...]:

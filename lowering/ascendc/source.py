@@ -17,6 +17,7 @@ from hpmoe_ir.lowering.plan.family import FamilyPlan
 from hpmoe_ir.lowering.plan.program import ProgramPlan, plan_program
 from hpmoe_ir.lowering.program import lowered_program
 from hpmoe_ir.machines.core_kind import CoreKind
+from hpmoe_ir.machines.machine import Machine
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,9 @@ def device_source(plan: ProgramPlan) -> str:
     arch = plan.program.machine.arch
     return f"""\
 // Device source of @{plan.name}: one persistent kernel for {arch}, AIC and AIV.
+
+{memory_definitions(plan.program.machine)}
+
 #include "kernel_operator.h"
 #include "shmem.h"
 {includes}
@@ -91,6 +95,21 @@ extern "C" __schedmode__(1) __global__ __mix__(1, 2) __aicore__ void {plan.name}
   AscendC::PipeBarrier<PIPE_ALL>();
 }}
 """
+
+
+def memory_definitions(machine: Machine) -> str:
+    """Returns the definitions that `hpmoe/memories.h` expects: bytes that kernels may use."""
+    sizes = (
+        ("L0A", machine.l0a_bytes),
+        ("L0B", machine.l0b_bytes),
+        ("L0C", machine.l0c_bytes),
+        ("L1", machine.l1_usable),
+        ("UB", machine.ub_usable),
+    )
+    lines = [f"#define HPMOE_{memory}_BYTES {size}" for memory, size in sizes]
+    return "\n".join(
+        [f"// Memories of a core of {machine.name}, as far as kernels use them.", *lines]
+    )
 
 
 def _waits(plan: ProgramPlan) -> str:

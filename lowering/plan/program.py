@@ -17,6 +17,7 @@ from hpmoe_ir.lowering.plan.credits import (
     plan_credit,
 )
 from hpmoe_ir.lowering.plan.family import FamilyPlan, plan_family
+from hpmoe_ir.lowering.plan.machine import COUNTER_LINE, check_machine
 from hpmoe_ir.lowering.plan.names import (
     CREDIT_LOCALS,
     TASK_LOCALS,
@@ -26,9 +27,6 @@ from hpmoe_ir.lowering.plan.names import (
 from hpmoe_ir.lowering.plan.sizes import Size, SizeTable
 from hpmoe_ir.lowering.program import LoweredProgram, LoweringError
 from hpmoe_ir.machines.core_kind import CoreKind
-
-COUNTER_LINE = 64
-"""Bytes from one counter to the next."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +91,7 @@ def plan_program(program: LoweredProgram) -> ProgramPlan:
     Raises LoweringError, or RefusedError with the operation at fault, for a program that cannot be
     lowered.
     """
+    check_machine(program)
     _check_arguments(program)
     table = SizeTable(f"target {program.target}: @{program.name}")
     credited = credited_signals(program)

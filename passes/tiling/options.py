@@ -10,6 +10,7 @@ from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.integers import ceil_div, round_up
 from hpmoe_ir.kernels.device import FRACTAL
 from hpmoe_ir.kernels.kernel import Variant
+from hpmoe_ir.kernels.machine_fit import MachineFitError, layer_misfit
 from hpmoe_ir.kernels.matmul_tile import (
     MatmulTile,
     check_matmul_tile,
@@ -115,9 +116,11 @@ class TilingOptions(MachineOption):
         """Returns the options for a layer, with the defaults resolved that depend on its sizes.
 
         Raises OptionError for more parts than the layer has groups, experts or tokens,
-        TileSizeError for a tile that does not fit the machine.
+        MachineFitError for a layer or a tile that does not fit the machine.
         """
         ranks, tokens, local = route.ranks.data, route.tokens.data, route.local_experts
+        if problem := layer_misfit(machine, ranks, route.experts.data, route.top.data):
+            raise MachineFitError(problem)
         for name, most, unit in (
             ("source_groups", ranks, "groups"),
             ("last_experts", local, "experts"),

@@ -12,6 +12,7 @@ import time
 from generated.cases import case_of
 from generated.function_levels import Disagreement
 from generated.levels import check
+from generated.machines import description, drawn_numbers, judge_machines
 from generated.programs import judge_many, program_text
 from generated.run import Report, run_cases
 from hpmoe_ir.diagnostics import InputError
@@ -35,6 +36,13 @@ def main() -> int:
     programs.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     programs.add_argument("--text", action="store_true", help="print the first program, run none")
     programs.set_defaults(run=run_programs)
+    machines = commands.add_parser(
+        "machines", help="run a small layer on drawn machines, or have them refused"
+    )
+    machines.add_argument("--count", type=int, default=200)
+    machines.add_argument("--first", type=int, default=0, help="number of the first machine")
+    machines.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    machines.set_defaults(run=run_machines)
     replay = commands.add_parser("replay", help="run one case again, from the text of a failure")
     replay.add_argument("case")
     replay.set_defaults(run=run_again)
@@ -100,6 +108,24 @@ def run_programs(args: argparse.Namespace) -> int:
     for line in rates.lines():
         print(line)
     return 1 if rates.failed() else 0
+
+
+def run_machines(args: argparse.Namespace) -> int:
+    """Judges drawn machines; the status is 0 where each runs right or is refused."""
+    start = time.perf_counter()
+
+    def progress(count: int) -> None:
+        if count % 10 == 0:
+            seconds = time.perf_counter() - start
+            print(f"{count} machines, {seconds:.0f} s", file=sys.stderr, flush=True)
+
+    report = judge_machines(args.count, args.first, args.processes, progress)
+    for line in report.lines():
+        print(line)
+    for number, failure in report.failures.items():
+        print(f"\n{description(number, drawn_numbers(number))}{failure}")
+        print(f"again: {sys.executable} -m generated machines --first {number} --count 1")
+    return 1 if report.failures else 0
 
 
 def run_again(args: argparse.Namespace) -> int:

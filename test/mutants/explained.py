@@ -32,6 +32,10 @@ class Reason(Enum):
     ONE_PIECE = (
         "the counts of all chunks are one transfer here, and a flag to the scalar unit follows"
     )
+    SAME_TABLE = (
+        "the table holds the same in all launches, and other lines are dropped before they are "
+        "read: only lines of another program at the same addresses would be left"
+    )
     NOT_REACHED = (
         "these programs do not execute this code: no sums over launches, no timed-out waits, no "
         "routing over capacity, no operand that is partly kept in L1"
@@ -73,10 +77,10 @@ BY_NAME: dict[str, Reason] = {
     "hpmoe/detail/row_sum.h:drop-barrier:0": Reason.ONE_FOLD,
     "hpmoe/detail/row_sum.h:drop-handover:1": Reason.ONE_PIECE,
     "hpmoe/build_route.h:drop-handover:2": Reason.NOT_REACHED,
-    "hpmoe/env.h:drop-cache:1": Reason.NOT_REACHED,
     "hpmoe/detail/matmul_block.h:overlap:1": Reason.NOT_REACHED,
     "hpmoe/credit.h:credit:3": Reason.NOT_REACHED,
-    "hpmoe/env.h:drop-sync:0": Reason.NOT_REACHED,
+    "hpmoe/cache.h:drop-cache:1": Reason.SAME_TABLE,
+    "hpmoe/cache.h:drop-sync:0": Reason.NOT_REACHED,
     "hpmoe/weight_gradient.h:drop-init:0": Reason.NOT_REACHED,
     "hpmoe/weight_gradient.h:drop-init:1": Reason.NOT_REACHED,
 }

@@ -41,6 +41,9 @@ PICKS = (
     Pick("credit", "credit.h", "if (!ok_) return 0;", "if (!ok_) return 1;"),
     Pick("credit", "credit.h", "begin_.GetValue(i + 1)", "begin_.GetValue(i + 2)"),
     _overlap("credit", "kCount = kBegin + kBeginWords * sizeof(int32_t)", "kCount = kBegin"),
+    Pick(
+        "drop-cache", "env.h", "DropLines(words, RouteLayout(experts, ranks_).words);", "(void)0;"
+    ),
     Pick("launch", "counters.h", "- target) >= 0;", "- target) >= -1;"),
     Pick("launch", "counters.h", "- target) >= 0;", "- target) > 0;"),
     Pick("launch", "counters.h", "kUbWorker, kBlockWords), 1);", "kUbWorker, kBlockWords), 2);"),

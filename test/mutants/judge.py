@@ -15,6 +15,7 @@ from hpmoe_ir.output import write_file
 from hpmoe_ir.passes.verify_queues import verify_queues
 from hpmoe_ir.run.execution import DEVICE_INCLUDE, kernel_entry, run_program
 from hpmoe_ir.runtime.cpu_build import CompileError, build, cache_dir
+from hpmoe_ir.runtime.cpu_model import MEMORY_MODELS, MemoryModel
 from hpmoe_ir.runtime.device_fault import DeviceFault
 from mutants.mutant import Change, Code, Notice, Outcome, Watcher
 from mutants.needed_order import Needs, find_needs
@@ -29,6 +30,9 @@ SEEDS_OF_MANY = 8
 
 REFUSED_SEEDS = 3
 """The same for what `verify-queues` refuses: would the detectors have noticed it too?"""
+
+EARLY_SEEDS = 4
+"""Orders with lines that enter data caches early."""
 
 BUILT_STARTS = tuple(s for s in STARTS if s.ranks == 2 and s.policy == "depth-first")
 """Where this is asked also of mutants whose source must be built for it."""
@@ -68,7 +72,8 @@ def _refused(watcher: Watcher, error: Exception) -> Notice:
 def run_code(start: Program, code: Code, seeds: int | None = None) -> Notice:
     """Runs the code in several orders, until something is wrong.
 
-    Every other order with weak memory: what is written becomes visible late, and in any order.
+    Every other order with weak memory: what is written becomes visible late, and in any order. The
+    last ones with lines that enter data caches early.
     """
     directory = cache_dir() / "sources"
     directory.mkdir(parents=True, exist_ok=True)
@@ -81,9 +86,11 @@ def run_code(start: Program, code: Code, seeds: int | None = None) -> Notice:
         return Notice(Watcher.LOWERING, "compiler", one_line(str(e)))
     if seeds is None:
         seeds = SEEDS if start.start.ranks < 4 else SEEDS_OF_MANY
-    for seed in range(seeds):
+    models: list[MemoryModel] = [MEMORY_MODELS[seed % 2] for seed in range(seeds)]
+    for _ in range(EARLY_SEEDS):
+        models.append("early")
+    for seed, memory in enumerate(models):
         try:
-            memory = "weak" if seed % 2 else "strong"
             found = run_program(
                 code.program, executable, code.table, start.inputs, seed, memory=memory
             )

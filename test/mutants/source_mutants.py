@@ -20,7 +20,7 @@ MEANINGS = {
     "drop-handover": "A `SetFlag` with its `WaitFlag` is missing.",
     "drop-barrier": "A `PipeBarrier` is missing.",
     "drop-sync": "The `DataSyncBarrier` before a signal is missing.",
-    "drop-cache": "A `DataCacheCleanAndInvalid` is missing.",
+    "drop-cache": "A `DataCacheCleanAndInvalid` is missing, or one place that needs it.",
     "drop-init": "The word that signals add, or the atomic mode, is not set or not reset.",
     "wrong-flag": "A flag of the other slot is set or waited for.",
     "one-slot": "The first of two buffers is always used.",

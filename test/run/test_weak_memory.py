@@ -120,6 +120,44 @@ def test_missing_steps_in_the_device_headers(
     assert layer.outputs(executable, 1, "strong") == layer.expected
 
 
+def early_faults(layer: Layer, executable: Path) -> list[str]:
+    """Kinds of the faults of runs in which lines enter data caches early, detectors on."""
+    kernel = layer.compiled.forward
+    inputs = [[rank_inputs(kernel, values) for values in launch] for launch in layer.launches]
+    found: list[str] = []
+    for seed in SEEDS:
+        try:
+            results = run_program(
+                kernel.program, executable, kernel.table, inputs, seed, memory="early"
+            )
+        except DeviceFault as fault:
+            found.append(fault.kind)
+        else:
+            outputs = [by_name["out"].tobytes() for launch in results for by_name in launch]
+            assert outputs == layer.expected
+    return found
+
+
+def test_generated_code_is_right_where_lines_are_loaded_early(layer: Layer) -> None:
+    executable = build_program(layer.compiled.forward.program, layer.compiled.forward.source)
+    assert early_faults(layer, executable) == []
+
+
+NO_DROP_OF_THE_ROUTE = without(r"DropLines\(words, [^;]*;", "env.h")
+
+
+def test_a_route_that_is_not_dropped_is_seen(
+    layer: Layer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only where lines are loaded early: the kernel's start drops those of earlier launches."""
+    shutil.copytree(DEVICE_INCLUDE, tmp_path / "device")
+    NO_DROP_OF_THE_ROUTE(tmp_path / "device" / "hpmoe")
+    monkeypatch.setattr(execution, "DEVICE_INCLUDE", tmp_path / "device")
+    executable = build_program(layer.compiled.forward.program, layer.compiled.forward.source)
+    assert set(early_faults(layer, executable)) == {"cache"}
+    assert not any(layer.fails(executable, seed) for seed in SEEDS)
+
+
 def test_signal_before_the_payload(layer: Layer) -> None:
     """A task that announces its rows before it has written them."""
     found = re.search(

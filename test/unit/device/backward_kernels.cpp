@@ -1,5 +1,6 @@
 // One tile kernel of the backward direction at a time, chosen by `kernel`; each AIV worker takes
 // its own chunk of the rows.
+#include "ascend_a3.h"
 #include "hpmoe/add_rows.h"
 #include "hpmoe/gate_gradient.h"
 #include "hpmoe/gather_scaled_rows.h"

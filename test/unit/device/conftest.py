@@ -25,6 +25,7 @@ from hpmoe_ir.runtime.cpu_model import RankLaunch, execute
 
 MACHINE = load_machine("ascend-a3")
 DEVICE_DIR = Path(__file__).parents[3] / "hpmoe_ir" / "runtime" / "device"
+INCLUDES = (DEVICE_DIR, Path(__file__).parent)
 
 KERNELS = (
     "count",
@@ -149,7 +150,7 @@ def kernels() -> Kernels:
     scalars += ("in_pitch", "out_pitch", "limit", "shares")
     entry = KernelEntry("kernels", pointers, scalars)
     source = Path(__file__).parent / "kernels.cpp"
-    return Kernels(build(source, entry, [DEVICE_DIR]), entry, KERNELS)
+    return Kernels(build(source, entry, INCLUDES), entry, KERNELS)
 
 
 @pytest.fixture(scope="session")
@@ -158,4 +159,4 @@ def backward(kernels: Kernels) -> Kernels:
     pointers = ("in0", "in1", "in2", "out0", "sums")
     entry = KernelEntry("backward_kernels", pointers, kernels.entry.scalars)
     source = Path(__file__).parent / "backward_kernels.cpp"
-    return Kernels(build(source, entry, [DEVICE_DIR]), entry, BACKWARD_KERNELS)
+    return Kernels(build(source, entry, INCLUDES), entry, BACKWARD_KERNELS)

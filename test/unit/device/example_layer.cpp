@@ -1,5 +1,6 @@
 // The shape of a generated kernel, small enough to read: every rank puts its rows into a window of
 // every rank, multiplies what it has received and collects the products of its own tokens' chunks.
+#include "ascend_a3.h"
 #include "hpmoe/grouped_matmul.h"
 #include "hpmoe/put_rows.h"
 #include "hpmoe/worker.h"

@@ -1,4 +1,5 @@
 // One tile kernel at a time, chosen by `kernel`; each AIV worker takes its own chunk of the rows.
+#include "ascend_a3.h"
 #include "hpmoe/build_route.h"
 #include "hpmoe/count_tokens.h"
 #include "hpmoe/exchange_counts.h"

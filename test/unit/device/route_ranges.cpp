@@ -1,4 +1,5 @@
 // Reads every row range of a route, and chunks of the experts, on AIV 0.
+#include "ascend_a3.h"
 #include "hpmoe/env.h"
 #include "kernel_operator.h"
 #include "shmem.h"

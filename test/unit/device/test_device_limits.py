@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hpmoe_ir.lowering.ascendc.source import memory_definitions
+from hpmoe_ir.machines.machine import load_machine
 from hpmoe_ir.runtime.cpu_build import CompileError, KernelEntry, build
 from hpmoe_ir.runtime.device_fault import DeviceFault
 
+MACHINE = load_machine("ascend-a3")
 DEVICE_DIR = Path(__file__).parents[3] / "hpmoe_ir" / "runtime" / "device"
 
 BLOCKING = """\
+{}
 #include "hpmoe/grouped_matmul.h"
 extern "C" __global__ __mix__(1, 2) __aicore__ void blocking(GM_ADDR a) {{
   const hpmoe::Tile<bfloat16_t> tile = {{reinterpret_cast<__gm__ bfloat16_t*>(a), 1, 16, 16, 0}};
@@ -35,7 +39,7 @@ def test_matmul_blocks_beyond_the_memories_do_not_compile(
     tmp_path: Path, blocking: str, message: str
 ):
     source = tmp_path / "blocking.cpp"
-    source.write_text(BLOCKING.format(blocking))
+    source.write_text(BLOCKING.format(memory_definitions(MACHINE), blocking))
     with pytest.raises(CompileError, match=message):
         build(source, KernelEntry("blocking", ("a",), ()), [DEVICE_DIR], tmp_path)
 

@@ -69,7 +69,7 @@ class Example:
         """Runs and checks launches with different values and token counts."""
         pointers = ("x", "w", "out", "table", "workspace", "windows")
         entry = KernelEntry("example_layer", pointers, ("tokens", "launch"))
-        executable = build(HERE / "example_layer.cpp", entry, [DEVICE_DIR])
+        executable = build(HERE / "example_layer.cpp", entry, [DEVICE_DIR, HERE])
         rng: Any = np.random.default_rng(seed)
         jobs: list[list[RankLaunch]] = []
         expected: list[list[npt.NDArray[np.float32]]] = []
@@ -200,7 +200,7 @@ def ranges(layout: RouteLayout, words: Any, chunks: int, align: int) -> list[tup
 @pytest.mark.parametrize("over", [False, True])
 def test_route_ranges(ranks: int, experts: int, over: bool):
     entry = KernelEntry("route_ranges", ("words", "out"), ("experts", "ranks", "chunks", "align"))
-    executable = build(HERE / "route_ranges.cpp", entry, [DEVICE_DIR])
+    executable = build(HERE / "route_ranges.cpp", entry, [DEVICE_DIR, HERE])
     rng: Any = np.random.default_rng(ranks)
     sent = rng.integers(0, 40, (ranks, experts), np.int32)
     sent[:, ::3] = 0

@@ -1,4 +1,4 @@
-"""Hardware numbers in device headers: all in hpmoe/machine.h, equal to the machine descriptions."""
+"""Hardware numbers in device headers: in machine.h and memories.h, equal to those of a machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hpmoe_ir.kernels.registry import find_kernel
+from hpmoe_ir.lowering.ascendc.source import memory_definitions
 from hpmoe_ir.machines.machine import Machine, load_machine, machine_names
 from hpmoe_ir.runtime.cpu_build import find_compiler
 
@@ -19,7 +19,7 @@ HEADERS = sorted((DEVICE_DIR / "hpmoe").rglob("*.h"))
 
 
 def expected_values(machine: Machine) -> dict[str, int]:
-    """C++ expressions over the constants of hpmoe/machine.h, and their values by a description."""
+    """C++ expressions over the constants of both headers, and their values by a description."""
     return {
         "kAivPerAic": machine.aiv_per_aic,
         "kL0aBytes": machine.l0a_bytes,
@@ -37,7 +37,7 @@ def expected_values(machine: Machine) -> dict[str, int]:
 def differences(machine: Machine, folder: Path) -> str:
     """The compiler's complaints about constants that differ from the description."""
     source = folder / "constants.cpp"
-    lines = ['#include "hpmoe/machine.h"', "using namespace hpmoe;"]
+    lines = [memory_definitions(machine), '#include "hpmoe/memories.h"', "using namespace hpmoe;"]
     for expression, value in expected_values(machine).items():
         lines.append(f'static_assert(({expression}) == {value}ull, "{expression}: {value}");')
     source.write_text("\n".join(lines) + "\n")
@@ -49,12 +49,12 @@ def differences(machine: Machine, folder: Path) -> str:
 def test_constants_are_those_of_the_machine_description(name: str, tmp_path: Path):
     machine = load_machine(name)
     assert differences(machine, tmp_path) == ""
-    assert find_kernel("swiglu").local_use({}).ub == machine.ub_usable
     assert f"architecture {machine.arch}," in (DEVICE_DIR / "hpmoe" / "machine.h").read_text()
 
 
 def test_each_constant_with_a_section_is_compared():
-    text = (DEVICE_DIR / "hpmoe" / "machine.h").read_text()
+    folder = DEVICE_DIR / "hpmoe"
+    text = (folder / "machine.h").read_text() + (folder / "memories.h").read_text()
     named = re.findall(r"constexpr uint32_t (k\w+) = [^;]+;\s*// \[\w+\] \w+", text)
     compared = " ".join(expected_values(load_machine("ascend-a3")))
     assert len(named) == 9
@@ -64,13 +64,27 @@ def test_each_constant_with_a_section_is_compared():
 @pytest.mark.parametrize(
     "change, complaint",
     [
-        ({"l1_bytes": 1 << 20}, "kL1Bytes: 1046528"),
-        ({"ub_reserved": 8192}, "kUbBytes: 188416"),
+        ({"aiv_per_aic": 1}, "kAivPerAic: 1"),
+        ({"counter_line": 128}, "kCounterLine: 128"),
         ({"queue_points": 1 << 20}, "1ull << kPointBits: 1048576"),
     ],
 )
 def test_another_description_is_noticed(change: dict[str, int], complaint: str, tmp_path: Path):
     assert complaint in differences(replace(load_machine("ascend-a3"), **change), tmp_path)
+
+
+def test_sources_that_do_not_define_the_memories_do_not_compile(tmp_path: Path):
+    source = tmp_path / "none.cpp"
+    source.write_text('#include "hpmoe/memories.h"\n')
+    command = [find_compiler(), "-std=c++17", "-fsyntax-only", f"-I{DEVICE_DIR}", str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert '#error "define HPMOE_L0A_BYTES, ' in done.stderr
+
+
+def test_the_definitions_of_the_cpp_tests_are_those_of_the_machine():
+    text = (Path(__file__).parent / "ascend_a3.h").read_text()
+    definitions = memory_definitions(load_machine("ascend-a3")).splitlines()[1:]
+    assert [line for line in text.splitlines() if "_BYTES" in line] == definitions
 
 
 def loose_numbers(text: str) -> Iterator[str]:

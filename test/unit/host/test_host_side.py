@@ -27,6 +27,8 @@ CREATE = [
     "aclrtMemcpy 64 of 64 to mem3",
     "aclshmem_align 512 {windows}",
     "  is symmetric4",
+    "aclshmem_ptr symmetric4 of rank 0",
+    "aclshmem_ptr symmetric4 of rank 1",
     "aclrtMemset symmetric4+{counters} {counter_bytes} of {counter_bytes} to 0",
     "aclshmem_barrier_all",
     "create: 0",
@@ -216,6 +218,17 @@ def test_no_room_in_symmetric_memory(host_build: HostBuild):
         "symmetric memory is used up, or another rank did not take part",
         "live: none",
     ]
+
+
+@pytest.mark.parametrize("rank", range(2))
+def test_a_rank_out_of_reach(host_build: HostBuild, rank: int):
+    record = host_build.run(f"fail aclshmem_ptr 1 {rank}", f"create {host_build.table}")
+    assert record[-2:] == [
+        f"create: 1: moe_layer: the windows of rank {rank} are out of reach: aclshmem_ptr has no "
+        "address for them on this device",
+        "live: none",
+    ]
+    assert "aclshmem_barrier_all" not in record
 
 
 UNFIT = [

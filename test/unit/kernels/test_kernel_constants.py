@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpmoe_ir.kernels import device, route_layout
+from hpmoe_ir.lowering.plan.machine import AIV_PER_AIC, COUNTER_LINE
 
 HEADERS = Path(__file__).parents[3] / "hpmoe_ir" / "runtime" / "device" / "hpmoe"
 
@@ -24,7 +25,12 @@ def header_constant(header: str, name: str) -> int:
     ("header", "name", "value"),
     [
         ("machine.h", "kFractal", device.FRACTAL),
-        ("machine.h", "kUbBytes", device.UB_BYTES),
+        ("memories.h", "kUbLists", device.UB_LISTS),
+        ("memories.h", "kUbRest", device.UB_REST),
+        ("machine.h", "kMaxRepeats", device.MAX_REPEATS),
+        ("machine.h", "kMaxNzRows", device.MAX_NZ_ROWS),
+        ("machine.h", "kCounterLine", COUNTER_LINE),
+        ("machine.h", "kAivPerAic", AIV_PER_AIC),
         ("detail/matmul_block.h", "kMaxSteps", device.MAX_STEPS),
         ("detail/section_pipeline.h", "kChunks", device.SECTION_CHUNKS),
         ("machine.h", "kCounterLine", 4 * route_layout.WORDS_PER_LINE),

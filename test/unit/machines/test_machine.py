@@ -207,3 +207,42 @@ def test_all_rates_of_a_range_are_taken(name: str, tmp_path: Path):
     for end in RANGES.get(name, RANGES[unit]):
         machine = load_machine(str(with_number(tmp_path, section, key, end, unit)))
         assert getattr(machine.rates, RATE_NAMES[name]) == end
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value", "unit", "message"),
+    [
+        ("memory", "l1_reserved", 287, "bytes", "expected 288 to 524287, less than l1, found 287"),
+        ("memory", "l1_reserved", 524288, "bytes", "expected 288 to 524287, less than l1, found"),
+        ("memory", "ub", 4096, "bytes", "[memory] ub_reserved: expected 288 to 4095, less than ub"),
+        ("memory", "ub", 2**22, "bytes", "expected at most 2097152, found 4194304"),
+        ("memory", "l1", 2**25, "bytes", "expected at most 16777216, found 33554432"),
+        ("memory", "hbm", 0, "bytes", "value: expected a positive number, found 0"),
+        ("limits", "queue_points", 2**25, "tasks", "expected at most 16777216, found 33554432"),
+        ("limits", "families", 257, "families", "expected at most 256, found 257"),
+        ("limits", "direct_ranks", 1.5, "ranks", "expected a positive whole number, found 1.5"),
+    ],
+)
+def test_a_size_that_the_code_cannot_have_is_refused(
+    section: str, key: str, value: float, unit: str, message: str, tmp_path: Path
+):
+    path = with_number(tmp_path, section, key, value, unit)
+    with pytest.raises(MachineError) as error:
+        load_machine(str(path))
+    assert message in str(error.value)
+    assert str(error.value).startswith(f"mine.toml: [{section}] ")
+
+
+def test_device_memory_and_reach_may_be_left_out(tmp_path: Path):
+    path = tmp_path / "mine.toml"
+    lines = TEXT.splitlines(keepends=True)
+    kept = [n for n in lines if not n.startswith(("hbm = { value = 6", "direct_ranks"))]
+    assert len(kept) == len(lines) - 2
+    path.write_text("".join(kept))
+    machine = load_machine(str(path))
+    assert (machine.hbm_bytes, machine.direct_ranks) == (None, None)
+
+
+def test_whole_data_blocks_are_usable(tmp_path: Path):
+    machine = load_machine(str(with_number(tmp_path, "memory", "ub", 9216 + 100, "bytes")))
+    assert machine.ub_usable == 96

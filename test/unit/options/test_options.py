@@ -130,7 +130,7 @@ def test_what_the_pipeline_is_given_is_what_its_passes_get():
     found = {p.name: p for p in lower_moe(lowering)}
     assert str(found["convert-comm-to-tile"]) == "convert-comm-to-tile{machine=ascend-a2 tile-m=16}"
     assert str(found["insert-dependencies"]) == "insert-dependencies{granularity=expert}"
-    assert str(found["plan-memory"]) == "plan-memory{reuse=false}"
+    assert str(found["plan-memory"]) == "plan-memory{machine=ascend-a2 reuse=false}"
     assert (
         str(found["assign-queues"]) == "assign-queues{machine=ascend-a2 policy=overlap{behind=3}}"
     )

@@ -8,11 +8,9 @@
 
 namespace hpmoe {
 
-constexpr uint32_t kMaxExperts = 4096;  // experts whose counts the routing kernels hold in UB
-
 namespace count_tokens {
-constexpr uint32_t kPiece = 8192;  // ids a DMA
-constexpr uint32_t kCounts = 0;    // UB addresses
+constexpr uint32_t kPiece = 8192 / kListCut;  // ids a DMA
+constexpr uint32_t kCounts = 0;               // UB addresses
 constexpr uint32_t kIds = kCounts + kMaxExperts * sizeof(int32_t);
 static_assert(kIds + kPiece * sizeof(int32_t) <= kUbBytes, "UB");
 }  // namespace count_tokens
@@ -31,7 +29,7 @@ __aicore__ inline void CountTokens(const Tile<int32_t>& ids, const Tile<int32_t>
     const uint32_t n = Min(kPiece, total - begin);
     LoadList(piece, ids.data + begin, n);
     Handover<AscendC::HardEvent::MTE2_S>();
-    VisitWords(piece, n, [&](uint32_t, int32_t id) {
+    VisitWords(piece, n, [&](uint32_t, int32_t id) __aicore__ {
       const uint32_t expert = static_cast<uint32_t>(id);
       Require(expert < experts);
       count.SetValue(expert, count.GetValue(expert) + 1);

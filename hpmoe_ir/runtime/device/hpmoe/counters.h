@@ -3,26 +3,9 @@
 #ifndef HPMOE_COUNTERS_H_
 #define HPMOE_COUNTERS_H_
 
-#include "hpmoe/local.h"
+#include "hpmoe/cache.h"
 
 namespace hpmoe {
-
-// Reads one word that other cores write. The line is dropped first: the scalar data cache is not
-// coherent, and the line may be left over from an earlier launch.
-__aicore__ inline int32_t ReadShared(__gm__ int32_t* word) {
-  const AscendC::GlobalTensor<int32_t> tensor = Global(word, 1);
-  __asm__ __volatile__("");
-  AscendC::DataCacheCleanAndInvalid<int32_t, AscendC::CacheLine::SINGLE_CACHE_LINE,
-                                    AscendC::DcciDst::CACHELINE_OUT>(tensor);
-  __asm__ __volatile__("");
-  return tensor.GetValue(0);
-}
-
-// Reads one word through the data cache: its value when the line was last loaded.
-__aicore__ inline int32_t ReadCached(__gm__ int32_t* word) {
-  __asm__ __volatile__("");
-  return Global(word, 1).GetValue(0);
-}
 
 // Whether a counter that reads `seen` has reached `target`, with wrap-around.
 __aicore__ inline bool HasReached(int32_t seen, uint32_t target) {

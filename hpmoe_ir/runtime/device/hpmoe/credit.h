@@ -22,7 +22,7 @@ class Credit {
         events_(events),
         begin_(Ub<int32_t>(kBegin, kBeginWords)),
         count_(Ub<int32_t>(kCount, kCountWords)) {
-    Require(events <= kMaxEvents && experts <= kMaxExperts);
+    Require(events <= kMaxCredits && experts <= kMaxExperts);
     AscendC::Duplicate(count_, int32_t{0}, static_cast<int32_t>(events * kBlockWords));
     const RouteLayout layout(experts, env.Ranks());
     __gm__ int32_t* words = env.Workspace<int32_t>(route);
@@ -62,9 +62,8 @@ class Credit {
   }
 
  private:
-  static constexpr uint32_t kMaxEvents = 4096;
   static constexpr uint32_t kBeginWords = kMaxExperts + kBlockWords;
-  static constexpr uint32_t kCountWords = kMaxEvents * kBlockWords;
+  static constexpr uint32_t kCountWords = kMaxCredits * kBlockWords;
   static constexpr uint32_t kBegin = 0;  // UB addresses
   static constexpr uint32_t kCount = kBegin + kBeginWords * sizeof(int32_t);
   static_assert(kCount + kCountWords * sizeof(int32_t) <= kUbBytes, "UB");

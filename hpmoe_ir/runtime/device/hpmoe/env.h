@@ -22,8 +22,7 @@ class Env {
         launch_(launch),
         waits_(waits) {
     AscendC::InitSocState();
-    AscendC::DataCacheCleanAndInvalid<uint8_t, AscendC::CacheLine::ENTIRE_DATA_CACHE,
-                                      AscendC::DcciDst::CACHELINE_OUT>(Global(table, kCounterLine));
+    DropCache(table);
     InitSignals();
     rank_ = static_cast<uint32_t>(aclshmem_my_pe());
     ranks_ = table_.Word(kWordRanks);
@@ -58,7 +57,8 @@ class Env {
   __aicore__ inline __gm__ T* Window(uint32_t i) const {
     return reinterpret_cast<__gm__ T*>(windows_ + Offset(i));
   }
-  // The same address in the windows of `peer`.
+  // The same address in the windows of `peer`. The library returns an address for every rank, also
+  // for one whose memory this rank can't access directly: the host has checked that there is none.
   template <typename T>
   __aicore__ inline __gm__ T* Peer(__gm__ T* address, uint32_t peer) const {
     return reinterpret_cast<__gm__ T*>(
@@ -73,7 +73,12 @@ class Env {
   }
   // The route at Offset(i) of the workspace. Only after the event of the task that wrote it.
   __aicore__ inline Route LoadRoute(uint32_t i, uint32_t experts) const {
-    return Route(Workspace<int32_t>(i), experts, ranks_);
+    __gm__ int32_t* words = Workspace<int32_t>(i);
+    if (i != fresh_route_) {
+      DropLines(words, RouteLayout(experts, ranks_).words);
+      fresh_route_ = i;
+    }
+    return Route(words, experts, ranks_);
   }
 
   __aicore__ inline __gm__ int32_t* Counter(uint32_t event) const {
@@ -135,18 +140,14 @@ class Env {
     if ASCEND_IS_AIV {
       core += table_.Word(kWordBlocks);
     }
-    AscendC::GlobalTensor<int32_t> line =
-        Global(reinterpret_cast<__gm__ int32_t*>(counters_ + static_cast<uint64_t>(events_ + core) *
-                                                                 kCounterLine),
-               kGivenUpWords);
-    line.SetValue(kLaunch, static_cast<int32_t>(launch_));
-    line.SetValue(kEvent, static_cast<int32_t>(event));
-    line.SetValue(kSeen, seen);
-    line.SetValue(kTarget, static_cast<int32_t>(target));
-    line.SetValue(kSlot, static_cast<int32_t>(slot_));
-    AscendC::DataCacheCleanAndInvalid<int32_t, AscendC::CacheLine::SINGLE_CACHE_LINE,
-                                      AscendC::DcciDst::CACHELINE_OUT>(line);
-    AscendC::DataSyncBarrier<AscendC::MemDsbT::DDR>();
+    int32_t words[kGivenUpWords];
+    words[kLaunch] = static_cast<int32_t>(launch_);
+    words[kEvent] = static_cast<int32_t>(event);
+    words[kSeen] = seen;
+    words[kTarget] = static_cast<int32_t>(target);
+    words[kSlot] = static_cast<int32_t>(slot_);
+    const uint64_t line = static_cast<uint64_t>(events_ + core) * kCounterLine;
+    StoreWords(reinterpret_cast<__gm__ int32_t*>(counters_ + line), words);
     AscendC::Trap();
   }
 
@@ -157,7 +158,8 @@ class Env {
   uint32_t tokens_;
   uint32_t launch_;
   Waits waits_;
-  mutable uint32_t slot_ = 0;  // for GiveUp
+  mutable uint32_t slot_ = 0;                    // for GiveUp
+  mutable uint32_t fresh_route_ = ~uint32_t{0};  // whose lines this core has dropped: LoadRoute
   uint32_t rank_;
   uint32_t ranks_;
   uint32_t sizes_;

@@ -12,7 +12,7 @@ namespace exchange_counts {
 constexpr uint32_t kSum = 0;  // UB addresses
 constexpr uint32_t kBefore = kSum + kMaxExperts * sizeof(int32_t);
 constexpr uint32_t kPiece = kBefore + kMaxExperts * sizeof(int32_t);
-constexpr uint32_t kPieceBytes = 64 * 1024;
+constexpr uint32_t kPieceBytes = 64 * 1024 / kListCut;
 static_assert(kPiece + kPieceBytes <= kUbBytes, "UB");
 }  // namespace exchange_counts
 

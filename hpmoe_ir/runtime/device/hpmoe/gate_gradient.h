@@ -17,7 +17,7 @@ class GateGradientTask {
   __aicore__ inline GateGradientTask(const Tile<T>& back, const Tile<int32_t>& position,
                                      const Tile<T>& dout, const Tile<float>& dgate)
       : back_(back), position_(position), dout_(dout), dgate_(dgate), copies_(position.cols) {
-    Require(copies_ > 0 && copies_ <= kListWords);
+    Require(copies_ > 0 && copies_ <= kMaxCopies);
     data_ = kSums + copies_ * kDataBlock;
     const uint32_t column = (copies_ + 1) * (2 * sizeof(T) + sizeof(float));  // bytes
     const uint32_t widest = RoundDown((kUbBytes - data_) / column, kFractal);
@@ -36,7 +36,7 @@ class GateGradientTask {
   }
 
  private:
-  static constexpr uint32_t kListWords = 1024;  // positions, or results, held in UB
+  static constexpr uint32_t kListWords = kMaxCopies;  // positions, or results, held in UB
   static constexpr uint32_t kLanes = kDataBlock / sizeof(float);
   static constexpr uint32_t kResults = kListWords * sizeof(int32_t);  // UB addresses
   static constexpr uint32_t kSums = kResults + kListWords * sizeof(float);

@@ -37,9 +37,12 @@ class GatherScaledTask {
   static constexpr uint32_t kBlockFloats = kDataBlock / sizeof(float);
   static constexpr uint32_t kWeights = kPairs * sizeof(int32_t);  // UB addresses
   static constexpr uint32_t kData = kWeights + kPairs * kDataBlock;
-  // Elements of a slab; a multiple of kVectorBytes is whole vectors of 16 and of 32 bits.
+  // Elements of a slab; a multiple of kVectorBytes is whole vectors of 16 and of 32 bits. A DMA
+  // moves a slab, whose rows have at least kFractal elements.
+  static constexpr uint32_t kFit = (kUbBytes - kData) / (2 * sizeof(T) + sizeof(float));
   static constexpr uint32_t kElements =
-      (kUbBytes - kData) / (2 * sizeof(T) + sizeof(float)) / kVectorBytes * kVectorBytes;
+      (kFit < kMaxBursts * kFractal ? kFit : kMaxBursts * kFractal) / kVectorBytes * kVectorBytes;
+  static_assert(kElements > 0, "UB holds a vector of each slab");
   static_assert(kData + kElements * (2 * sizeof(T) + sizeof(float)) <= kUbBytes, "UB");
   static_assert(kElements / kFractal <= kMaxBursts, "rows of one DMA");
 

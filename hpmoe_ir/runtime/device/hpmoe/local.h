@@ -2,7 +2,7 @@
 #ifndef HPMOE_LOCAL_H_
 #define HPMOE_LOCAL_H_
 
-#include "hpmoe/machine.h"
+#include "hpmoe/memories.h"
 #include "kernel_operator.h"
 
 namespace hpmoe {
@@ -42,11 +42,24 @@ __aicore__ inline void StoreList(__gm__ T* dst, const AscendC::LocalTensor<T>& s
   AscendC::DataCopyPad(Global(dst, count), src, burst);
 }
 
-// Makes a pipe wait for all instructions that another pipe has been given so far.
+// Keeps the compiler from moving loads and stores over this place; costs no instruction.
+__aicore__ inline void CompilerFence() { __asm__ __volatile__("" ::: "memory"); }
+
+// Whether an event is between the scalar unit and another pipe.
+template <AscendC::HardEvent event>
+constexpr bool kOfScalarUnit =
+    event == AscendC::HardEvent::S_V || event == AscendC::HardEvent::V_S ||
+    event == AscendC::HardEvent::S_MTE2 || event == AscendC::HardEvent::MTE2_S ||
+    event == AscendC::HardEvent::S_MTE3 || event == AscendC::HardEvent::MTE3_S;
+
+// Makes a pipe wait for all instructions that another pipe has been given so far. Those of the
+// scalar unit are plain loads and stores, which the compiler could move over the flags.
 template <AscendC::HardEvent event>
 __aicore__ inline void Handover(int32_t id = 0) {
+  if constexpr (kOfScalarUnit<event>) CompilerFence();
   AscendC::SetFlag<event>(id);
   AscendC::WaitFlag<event>(id);
+  if constexpr (kOfScalarUnit<event>) CompilerFence();
 }
 
 }  // namespace hpmoe

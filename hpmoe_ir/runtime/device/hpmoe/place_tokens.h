@@ -58,7 +58,7 @@ class TokenPlacer {
     Handover<AscendC::HardEvent::S_MTE2>();
   }
 
-  static constexpr uint32_t kPiece = 2048;  // pairs placed at a time
+  static constexpr uint32_t kPiece = 2048 / kListCut;  // pairs placed at a time
 
  private:
   static constexpr uint32_t kWord = sizeof(int32_t);
@@ -87,7 +87,7 @@ class TokenPlacer {
   // Counts the piece's pairs for each expert.
   __aicore__ inline void CountPairs(uint32_t n) {
     for (uint32_t x = 0; x < experts_; ++x) count_.SetValue(x, 0);
-    VisitWords(ids_, n, [&](uint32_t, int32_t id) {
+    VisitWords(ids_, n, [&](uint32_t, int32_t id) __aicore__ {
       Require(static_cast<uint32_t>(id) < experts_);
       count_.SetValue(static_cast<uint32_t>(id), count_.GetValue(static_cast<uint32_t>(id)) + 1);
     });
@@ -111,9 +111,8 @@ class TokenPlacer {
   }
 
   __aicore__ inline void ReserveRuns() {
-    VisitRuns([&](uint32_t x, int32_t begin, uint32_t run, int32_t) {
-      SetPair(next_, x, {begin, static_cast<int32_t>(run)});
-    });
+    VisitRuns([&](uint32_t x, int32_t begin, uint32_t run, int32_t)
+                  __aicore__ { SetPair(next_, x, {begin, static_cast<int32_t>(run)}); });
   }
 
   // Puts a pair of expert x into its run and returns its position in the send order.
@@ -126,7 +125,7 @@ class TokenPlacer {
   }
 
   __aicore__ inline void StoreRuns(__gm__ int32_t* order) {
-    VisitRuns([&](uint32_t, int32_t begin, uint32_t run, int32_t count) {
+    VisitRuns([&](uint32_t, int32_t begin, uint32_t run, int32_t count) __aicore__ {
       if (count > 0) StoreList(order + begin, runs_[run], static_cast<uint32_t>(count));
     });
   }

@@ -1,9 +1,9 @@
 // The route of one launch: which rows go where. Written by one task (build_route.h), read by all
 // cores whose tasks cover rows of the route.
 //
-// It is read through the data cache: it fills whole lines, no core accesses them in a launch before
-// that task has ended, and it does not change afterwards. The kernel's start has invalidated lines
-// of an earlier launch (env.h).
+// It is read through the data cache. It fills whole lines and doesn't change after that task, so
+// that a core drops them once, when that task has ended and before its own first read
+// (Env::LoadRoute); lines that were loaded early, or in an earlier launch, are then gone.
 #ifndef HPMOE_ROUTE_H_
 #define HPMOE_ROUTE_H_
 

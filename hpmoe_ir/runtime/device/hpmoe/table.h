@@ -1,10 +1,10 @@
-// The task table: queues, thresholds and sizes of one program, computed by the compiler. It is
-// constant during a launch, so reads through the scalar data cache are safe once the kernel's start
-// has invalidated the cache.
+// The task table: queues, thresholds and sizes of one program, computed by the compiler. The host
+// writes it before the first launch and nothing changes it later, so that its lines are right
+// whenever they are loaded, once the kernel's start has dropped those of older memory.
 #ifndef HPMOE_TABLE_H_
 #define HPMOE_TABLE_H_
 
-#include "hpmoe/local.h"
+#include "hpmoe/cache.h"
 
 namespace hpmoe {
 
@@ -40,8 +40,7 @@ class Table {
 
   // Word `index` of the section that starts at byte `offset`.
   __aicore__ inline uint32_t Word(uint32_t index, uint32_t offset = 0) const {
-    return Global(words_, index + offset / sizeof(uint32_t) + 1)
-        .GetValue(index + offset / sizeof(uint32_t));
+    return ReadConstant(words_, index + offset / sizeof(uint32_t));
   }
 
  private:

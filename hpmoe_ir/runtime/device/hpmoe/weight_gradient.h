@@ -117,8 +117,8 @@ __aicore__ inline void WeightGradientSections(const Tile<T>& lhs, const Tile<T>&
 // Blocks are half as wide, so that L0C holds two and one is stored while the other is summed, in
 // two cases. Over few rows, where storing a block takes long compared with summing it: if L1 can
 // hold M columns of all rows and this task has several blocks of these columns, which are then read
-// once. Over many rows, if this task computes all blocks of a float out: the rows are cut into
-// sections, whose columns are read once for four blocks or more.
+// once. Over many rows, if this task computes all blocks of a float out and L1 holds two sections:
+// the rows are cut into sections, whose columns are read once for four blocks or more.
 template <typename T, uint32_t M, uint32_t N, uint32_t K, bool Accumulate, typename Out>
 __aicore__ inline void WeightGradient(const Tile<T>& lhs, const Tile<T>& rhs, const Tile<Out>& out,
                                       uint32_t first = 0, uint32_t step = 1) {
@@ -126,7 +126,8 @@ __aicore__ inline void WeightGradient(const Tile<T>& lhs, const Tile<T>& rhs, co
   using Narrow = MatmulPlan<T, M, Whole::kParts == 2 ? N / 2 : N, K>;
   if (!WeightGradientNeeds<T, Accumulate>(lhs, rhs, out, {first, step})) return;
   const bool few = lhs.rows <= kL1Bytes / (M * sizeof(T));
-  if constexpr (std::is_same<Out, float>::value && Narrow::kResults == 2) {
+  if constexpr (std::is_same<Out, float>::value && Narrow::kResults == 2 &&
+                SectionL1<Narrow>::kMaxSteps > 0) {
     if (!few && first == 0 && step == 1 && out.cols > 3 * Narrow::kCols) {
       WeightGradientSections<Narrow, Accumulate>(lhs, rhs, out);
       return;

@@ -48,6 +48,17 @@ void CheckRanks(const LayerPlan& plan) {
               " ranks, the symmetric memory has " + std::to_string(ranks));
 }
 
+// Checks that the device can access the windows of every rank by loads and stores. The kernel can't
+// check it: on the device an address is computed for every rank.
+void CheckReach(void* windows, uint32_t ranks) {
+  if (windows == nullptr) return;
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    Require(aclshmem_ptr(windows, static_cast<int>(rank)) != nullptr,
+            "the windows of rank " + std::to_string(rank) +
+                " are out of reach: aclshmem_ptr has no address for them on this device");
+  }
+}
+
 }  // namespace
 
 Layer::Layer(const LayerPlan& plan, const void* table, size_t table_bytes) try : plan_(plan) {
@@ -63,6 +74,7 @@ Layer::Layer(const LayerPlan& plan, const void* table, size_t table_bytes) try :
   status_ = DeviceMemory(sizeof(unwritten), "the status");
   status_.Upload(unwritten.data(), sizeof(unwritten), "the status");
   windows_.Allocate(kWindowAlignment, plan.window_bytes, "the windows");
+  CheckReach(windows_.address(), plan.header[kRanks]);
   const size_t counter_bytes =
       plan.header[kEvents] * kCounterLine + GivenUpBytes(plan.header[kBlocks], plan.waits);
   if (counter_bytes != 0) {

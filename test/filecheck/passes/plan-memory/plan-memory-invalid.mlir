@@ -16,3 +16,14 @@ queue.program @p ranks 2 machine "ascend-a3" {
 // Nothing of a layer.
 // CHECK-NEXT: plan-memory-invalid.mlir: error: plan-memory: expected IR at the tile level, made by convert-comm-to-tile; found no operation of moe, comm, tile, queue
 %0 = "test.op"() : () -> i32
+
+// -----
+
+// More than the device memory of the machine: all buffers of a program count.
+// CHECK-NEXT: plan-memory-invalid.mlir:[[# @LINE + 1]]:1: error: plan-memory: @large needs 80000000000 bytes of device memory (24000000000 for arguments and results, 16000000000 of workspace, 40000000000 of windows), ascend-a3 has 68719476736: lower the capacity, or allow it by the option 'over-memory'
+tile.program @large ranks 2 {
+  tile.buffer @x input : !tile.buffer<16000x500000xbf16>
+  tile.buffer @y output : !tile.buffer<8000x500000xbf16>
+  tile.buffer @h workspace : !tile.buffer<16000x500000xbf16>
+  tile.buffer @w window copies 2 : !tile.buffer<20000x500000xbf16>
+}

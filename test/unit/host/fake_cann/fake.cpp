@@ -211,5 +211,9 @@ void aclshmem_free(void* address) {
   Result("aclshmem_free", NameOf(address));
   fake::Release(address);
 }
+void* aclshmem_ptr(void* address, int rank) {
+  const std::string text = NameOf(address) + " of rank " + std::to_string(rank);
+  return Result("aclshmem_ptr", text) == 0 ? address : nullptr;
+}
 void aclshmem_barrier_all(void) { Result("aclshmem_barrier_all", ""); }
 }

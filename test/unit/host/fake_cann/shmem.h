@@ -34,6 +34,7 @@ int aclshmemx_init_status(void);
 int aclshmem_n_pes(void);
 void* aclshmem_align(size_t alignment, size_t size);
 void aclshmem_free(void* ptr);
+void* aclshmem_ptr(void* ptr, int pe);
 void aclshmem_barrier_all(void);
 }
 

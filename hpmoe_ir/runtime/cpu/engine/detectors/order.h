@@ -60,6 +60,9 @@ inline void DropCall(CallId id) {
 struct LoadSnapshot {
   std::shared_ptr<VectorClock> clock;  // of other cores
   uint32_t known[kPipes];              // of its own pipes
+  // What the signals carry that the line has got by then, if it was loaded early: the core receives
+  // them when it reads the line.
+  VectorClock signals;
 };
 
 // A signal that a core sent.
@@ -105,6 +108,7 @@ void Acquire(Core& core, const VectorClock& clock);
 void NoteSignalSent(Core& core, Where where);
 void ReleaseSignal(Core& core, Pipe pipe, uint64_t addr, Where where);
 void AcquireLine(Core& core, uint64_t line);  // every counter of a cache line
+VectorClock SignalsOf(uint64_t line);         // what they carry; empty where there are none
 void AcquireByCopy(Core& core, uint64_t addr);
 
 // Whether `before` has ended before the next call of `pipe` of `core` starts, for an access to

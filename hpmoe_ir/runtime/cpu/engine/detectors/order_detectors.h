@@ -20,6 +20,7 @@ class OrderDetectors : public EventCounterDetector {
                 std::initializer_list<Span> spans) override;
   void OnMark(Core& core) override;
   void OnLoadLine(Core& core, uint64_t line, CacheEntry& entry) override;
+  void OnFillEarly(Core& core, uint64_t line, CacheEntry& entry) override;
   void OnScalarRead(Core& core, const char* api, uint64_t addr, uint32_t bytes,
                     const CacheEntry* entry, Where where) override;
   void OnWriteBack(Core& core, uint64_t line, const CacheEntry& entry) override;

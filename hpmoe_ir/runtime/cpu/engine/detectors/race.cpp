@@ -176,11 +176,21 @@ void NoteGlobal(Core& core, CallId id, const Span& span) {
   ReleaseSignal(core, GetCall(id).pipe, span.begin, GetCall(id).where);
 }
 
-void OrderDetectors::OnLoadLine(Core& core, uint64_t line, CacheEntry& entry) {
-  AcquireLine(core, line);
+static std::shared_ptr<LoadSnapshot> SnapshotOf(const Core& core) {
   auto snapshot = std::make_shared<LoadSnapshot>();
   snapshot->clock = OrderOf(core).clock;
   std::copy(OrderOf(core).known[kS], OrderOf(core).known[kS] + kPipes, snapshot->known);
+  return snapshot;
+}
+
+void OrderDetectors::OnLoadLine(Core& core, uint64_t line, CacheEntry& entry) {
+  AcquireLine(core, line);
+  entry.snapshot = SnapshotOf(core);
+}
+
+void OrderDetectors::OnFillEarly(Core& core, uint64_t line, CacheEntry& entry) {
+  auto snapshot = SnapshotOf(core);
+  snapshot->signals = SignalsOf(line);
   entry.snapshot = std::move(snapshot);
 }
 
@@ -197,7 +207,12 @@ void OrderDetectors::OnScalarRead(Core& core, const char* api, uint64_t addr, ui
   const Allocation& allocation = *FindAllocation(addr);
   if (allocation.shadow == nullptr) return;
   if (entry != nullptr && (entry->dirty >> (addr % 64) & 1) != 0) return;
-  if (entry == nullptr) AcquireLine(core, addr / 64 * 64);
+  if (entry == nullptr) {
+    AcquireLine(core, addr / 64 * 64);
+  } else {
+    const auto& signals = static_cast<const LoadSnapshot*>(entry->snapshot.get())->signals;
+    if (!signals.empty()) Acquire(core, signals);
+  }
   const CallId id = ScalarCall(core, api, where, false);
   CallRecord& call = GetCall(id);
   call.scalar_read = call.short_read = true;

@@ -36,6 +36,17 @@ void AcquireLine(Core& core, uint64_t line) {
   for (const auto& word : at->second.words) Acquire(core, word.second);
 }
 
+VectorClock SignalsOf(uint64_t line) {
+  VectorClock clock;
+  const auto at = signal_lines.find(line / 64);
+  if (at == signal_lines.end()) return clock;
+  for (const auto& word : at->second.words) {
+    clock.resize(word.second.size());
+    Join(clock, word.second);
+  }
+  return clock;
+}
+
 void AcquireByCopy(Core& core, uint64_t addr) {
   const auto at = signal_lines.find(addr / 64);
   if (at == signal_lines.end()) return;

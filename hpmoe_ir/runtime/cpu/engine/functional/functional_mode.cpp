@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/cache.h"
 #include "model/observer.h"
 #include "model/pending.h"
 #include "model/timeline.h"
@@ -111,6 +112,7 @@ Core& FunctionalMode::Enter(const char* api, pipe_t pipe, Where where,
          where);
   }
   LandDue();
+  FillEarly(core);
   const bool cube_pipe = pipe == PIPE_M || pipe == PIPE_MTE1 || pipe == PIPE_FIX;
   if ((cube_pipe && !core.aic) || (pipe == PIPE_V && core.aic)) {
     Fail("core-kind",

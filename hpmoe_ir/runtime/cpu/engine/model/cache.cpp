@@ -1,7 +1,10 @@
 // Scalar accesses. Those of global memory go through the core's data cache, which is not coherent:
 // a line keeps its content until it is cleaned and invalidated, and cleaning writes all of it back.
+#include "model/cache.h"
+
 #include <algorithm>
 #include <cstring>
+#include <unordered_set>
 
 #include "model/model.h"
 #include "model/observer.h"
@@ -40,17 +43,69 @@ static void Drop(Core& core, uint64_t line, Where where) {
   core.cache_order.erase(std::find(core.cache_order.begin(), core.cache_order.end(), line));
 }
 
-static CacheEntry& Load(Core& core, uint64_t line, Where where) {
-  auto at = core.cache.find(line);
-  if (at != core.cache.end()) return at->second;
+static CacheEntry& Fill(Core& core, uint64_t line, Where where) {
   if (core.cache.size() == kLines) Drop(core, core.cache_order.front(), where);
   SettleLine(core, line);
   CacheEntry& entry = core.cache[line];
   core.cache_order.push_back(line);
   std::memcpy(entry.data, GlobalData(line), kLine);
   std::memcpy(entry.base, entry.data, kLine);
+  return entry;
+}
+
+static CacheEntry& Load(Core& core, uint64_t line, Where where) {
+  auto at = core.cache.find(line);
+  if (at != core.cache.end()) return at->second;
+  CacheEntry& entry = Fill(core, line, where);
   TheObserver().OnLoadLine(core, line, entry);
   return entry;
+}
+
+// The lines that may be filled early, of one rank.
+struct Candidates {
+  std::vector<uint64_t> lines;
+  std::unordered_set<uint64_t> known;
+
+  void Add(uint64_t line) {
+    if (known.insert(line).second) lines.push_back(line);
+  }
+};
+
+static bool early = false;
+static uint64_t early_state = 0;
+static std::vector<Candidates> candidates;  // by rank
+
+static uint64_t EarlyRandom() {
+  uint64_t z = (early_state += 0x9E3779B97F4A7C15ull);
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+  return z ^ (z >> 31);
+}
+
+void SetEarlyFills(bool on, uint64_t seed) {
+  early = on;
+  early_state = seed ^ 0x6561726C79ull;
+  candidates.resize(TheEngine().ranks);
+}
+
+static void NoteScalarRead(const Core& core, uint64_t line) {
+  if (!early) return;
+  candidates[core.rank].Add(line);
+  candidates[core.rank].Add(line + kLine);
+}
+
+void FillEarly(Core& core) {
+  if (!early) return;
+  constexpr uint64_t kEvery = 4;  // calls
+  const std::vector<uint64_t>& lines = candidates[core.rank].lines;
+  const uint64_t draw = EarlyRandom();
+  if (lines.empty() || draw % kEvery != 0) return;
+  const uint64_t line = lines[(draw >> 8) % lines.size()];
+  // The line after the last one of an allocation, or one of an allocation that is gone.
+  const Allocation* allocation = FindAllocation(line);
+  if (allocation == nullptr || line + kLine > allocation->begin + allocation->bytes) return;
+  if (core.cache.count(line) != 0) return;
+  TheObserver().OnFillEarly(core, line, Fill(core, line, core.where));
 }
 
 uint64_t Model::ReadGlobal(const GlobalRef& tensor, uint64_t offset, uint32_t bytes, Where where) {
@@ -61,6 +116,7 @@ uint64_t Model::ReadGlobal(const GlobalRef& tensor, uint64_t offset, uint32_t by
   const uint64_t line = LineOf(addr);
   uint64_t value = 0;
   const CacheEntry& entry = Load(core, line, where);
+  NoteScalarRead(core, line);
   std::memcpy(&value, entry.data + (addr - line), bytes);
   TheObserver().OnScalarRead(core, "GetValue", addr, bytes, &entry, where);
   if (IsPattern(value, bytes)) {

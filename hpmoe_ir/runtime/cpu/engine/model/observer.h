@@ -28,6 +28,8 @@ class Observer {
   // Scalar accesses of global memory. A scalar read finds its line in the data cache; `entry` is
   // null for a wait, which reads memory itself.
   virtual void OnLoadLine(Core&, uint64_t /*line*/, CacheEntry&) {}
+  // The line was loaded early: the core has not asked for it yet, and may never do so.
+  virtual void OnFillEarly(Core&, uint64_t /*line*/, CacheEntry&) {}
   virtual void OnScalarRead(Core&, const char* /*api*/, uint64_t /*addr*/, uint32_t /*bytes*/,
                             const CacheEntry* /*entry*/, Where) {}
   virtual void OnWriteBack(Core&, uint64_t /*line*/, const CacheEntry&) {}

@@ -101,6 +101,8 @@ static void ReadLine(Job& job, const std::string& key, std::istream& in) {
     ReadSpace(in);
   } else if (key == "weak") {
     in >> job.weak;
+  } else if (key == "early") {
+    in >> job.early;
   } else if (key == "event_counters") {
     in >> job.counters.memory >> job.counters.launch >> job.counters.given_up;
   } else if (key == "event_counter") {

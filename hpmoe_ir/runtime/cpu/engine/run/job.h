@@ -62,6 +62,7 @@ struct Job {
   uint64_t seed = 0;
   std::vector<int> late_ranks;
   bool weak = false;              // memory model
+  bool early = false;             // lines may enter data caches early
   bool checks = true;             // detectors of order
   std::optional<TimedJob> timed;  // of a timed run
   EventCounters counters;

@@ -7,6 +7,7 @@
 #include "cpu_model/entry.h"
 #include "detectors/order_detectors.h"
 #include "functional/functional_mode.h"
+#include "model/cache.h"
 #include "model/engine.h"
 #include "model/observer.h"
 #include "model/pending.h"
@@ -197,6 +198,7 @@ void RunJob(const Job& the_job) {
   SetObserver(observer.get());
   mode->Start(BytesOfRank());
   SetMemoryModel(job->weak, job->seed);
+  SetEarlyFills(job->early, job->seed);
   for (const Memory& memory : job->memories) {
     const bool writable = memory.symmetric || memory.data == kNoData;
     Load(Allocate(memory.name, memory.rank, memory.bytes, memory.symmetric, writable), memory.data);

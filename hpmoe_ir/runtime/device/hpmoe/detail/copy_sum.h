@@ -16,7 +16,7 @@ class CopySumTask {
   __aicore__ inline CopySumTask(const Tile<T>& back, const Tile<int32_t>& position,
                                 const Tile<float>& gate, const Tile<T>& out)
       : back_(back), position_(position), gate_(gate), out_(out), copies_(position.cols) {
-    Require(copies_ > 0 && copies_ <= kListWords);
+    Require(copies_ > 0 && copies_ <= kMaxCopies);
     const uint32_t widest = RoundDown(
         (kUbBytes - kData) / ((2 * copies_ + 2) * sizeof(T) + 3 * sizeof(float)), kFractal);
     Require(widest >= kFractal);
@@ -40,7 +40,7 @@ class CopySumTask {
   }
 
  private:
-  static constexpr uint32_t kListWords = 1024;  // positions, or weights, held in UB
+  static constexpr uint32_t kListWords = kMaxCopies;  // positions, or weights, held in UB
   static constexpr uint32_t kData = 2 * kListWords * sizeof(int32_t);
 
   // Tokens first .. first + n - 1, whose positions and weights fit the lists.

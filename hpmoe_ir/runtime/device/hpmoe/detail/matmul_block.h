@@ -16,6 +16,7 @@ struct MatmulPlan {
   static_assert(sizeof(T) == 2, "half or bfloat16_t");
   static_assert(M % kFractal == 0 && N % kFractal == 0 && K % kFractal == 0 && M * N * K > 0,
                 "blocks are whole fractals");
+  static constexpr uint32_t kMaxSteps = 16;                // of a chunk in L1
   static constexpr uint32_t kLhsStep = M * K * sizeof(T);  // bytes
   static constexpr uint32_t kRhsStep = N * K * sizeof(T);
   static constexpr uint32_t kResult = M * N * sizeof(float);
@@ -23,10 +24,13 @@ struct MatmulPlan {
   static_assert(2 * kRhsStep <= kL0bBytes, "L0B holds two steps of K x N");
   static_assert(kResult <= kL0cBytes, "L0C holds M x N");
   static_assert(N <= kMaxFixpipeCols, "one Fixpipe stores N columns");
+  static_assert(M <= kMaxMmad && N <= kMaxMmad && K <= kMaxMmad, "one Mmad multiplies a step");
+  static_assert(M <= kMaxRepeats * kFractal && N * K <= kMaxRepeats * kFractal * kFractal,
+                "one LoadData moves a column of fractals to L0A, a step to L0B");
+  static_assert(kMaxSteps * K <= kMaxNzRows, "one copy loads a chunk");
 
   // Steps of a chunk: as many as L1 holds twice, but a power of two, so that the rows of a chunk
   // start at multiples of the transfer size that global memory likes.
-  static constexpr uint32_t kMaxSteps = 16;
   static constexpr uint32_t kFit = kL1Bytes / (2 * (kLhsStep + kRhsStep));
   static_assert(kFit >= 1, "L1 holds two chunks");
   static constexpr uint32_t kSteps = kFit >= kMaxSteps ? kMaxSteps

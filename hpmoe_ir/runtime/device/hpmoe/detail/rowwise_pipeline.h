@@ -14,9 +14,12 @@ namespace hpmoe {
 template <typename T, uint32_t Narrows, uint32_t Wides, bool InPlace>
 class RowwisePipeline {
  public:
-  // Elements of a block; a multiple of kVectorBytes is whole vectors of 16 and of 32 bits.
+  // Elements of a block; a multiple of kVectorBytes is whole vectors of 16 and of 32 bits. A DMA
+  // moves a block, whose rows have at least kFractal elements.
+  static constexpr uint32_t kFit = kUbBytes / (Narrows * 2 * sizeof(T) + Wides * sizeof(float));
   static constexpr uint32_t kElements =
-      kUbBytes / (Narrows * 2 * sizeof(T) + Wides * sizeof(float)) / kVectorBytes * kVectorBytes;
+      (kFit < kMaxBursts * kFractal ? kFit : kMaxBursts * kFractal) / kVectorBytes * kVectorBytes;
+  static_assert(kElements > 0, "UB holds a vector of each tensor");
 
   // Blocks of about the same width, a multiple of 16.
   static __aicore__ inline Blocks EvenBlocks(uint32_t rows, uint32_t cols) {

@@ -12,9 +12,10 @@ template <class Plan>
 struct SectionL1 {
   // Chunks of a section. More chunks make a section longer but its copies shorter.
   static constexpr uint32_t kChunks = 4;
+  // Steps of a chunk, of which one copy loads the rows; 0 where L1 doesn't hold two sections.
+  static constexpr uint32_t kFit = kL1Bytes / (2 * (kChunks * Plan::kLhsStep + Plan::kRhsStep));
   static constexpr uint32_t kMaxSteps =
-      kL1Bytes / (2 * (kChunks * Plan::kLhsStep + Plan::kRhsStep));
-  static_assert(kMaxSteps >= 1, "L1 holds two sections");
+      kFit * Plan::kStep <= kMaxNzRows ? kFit : kMaxNzRows / Plan::kStep;
 
   using Operand = AscendC::LocalTensor<typename Plan::Element>;
   static __aicore__ inline Operand Lhs(uint32_t section, uint32_t chunk) {
@@ -45,6 +46,7 @@ class SectionPipeline {
                                     uint32_t depth)
       : operands_(operands), depth_(depth), blocks_{rows, cols, Plan::kRows, Plan::kCols} {
     static_assert(Plan::kResults == 2, "L0C holds two results");
+    static_assert(L1::kMaxSteps > 0, "L1 holds two sections");
     Require(depth > 0 && cols > Plan::kCols);
     const uint32_t all = CeilDiv(depth, Plan::kStep);
     sections_ = CeilDiv(all, L1::kChunks * L1::kMaxSteps);
