@@ -1,38 +1,30 @@
 """Reads layers from model configuration files: Hugging Face `config.json`, MindFormers YAML.
 
-Both formats have several names for the same size, which the table `FIELDS` lists. Fields of the
-router and of shared experts do not concern the expert part and become notes of the layer.
+The entry of the model's family (`families/`) says which fields give the sizes, which decide what an
+expert computes, and which concern other parts of the model. The latter become notes of the layer. A
+field that the entry doesn't have is refused, and so is an unknown family: nothing is assumed of
+what isn't understood.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias, cast
 
-import yaml
-
-from hpmoe_ir.diagnostics import InputError, one_line
+from hpmoe_ir.diagnostics import InputError, nearest
 from hpmoe_ir.dtypes import Dtype
-from hpmoe_ir.frontends.presets import PRESETS, Preset
+from hpmoe_ir.frontends.config_text import Fields, fields_of, load_config, shown
+from hpmoe_ir.frontends.families.common import (
+    COMMON_NOTES,
+    COMMON_RULES,
+    OUTSIDE,
+    OUTSIDE_ENDINGS,
+)
+from hpmoe_ir.frontends.families.family import Family, Note, Rule, Size, values_in
+from hpmoe_ir.frontends.families.hugging_face import FAMILIES, families_with, family_of
+from hpmoe_ir.frontends.families.mindformers import mindformers_family
 from hpmoe_ir.layer.config import LayerConfig
-
-Fields: TypeAlias = Mapping[str, object]
-
-FIELDS: dict[str, tuple[str, ...]] = {
-    "hidden size": ("hidden_size",),
-    "number of experts": (
-        "n_routed_experts",
-        "num_experts",
-        "num_local_experts",
-        "num_moe_experts",
-        "expert_num",
-    ),
-    "experts of a token": ("num_experts_per_tok", "moe_router_topk", "num_experts_chosen"),
-    "expert width": ("moe_intermediate_size", "moe_ffn_hidden_size"),
-}
-"""Field names of each size; the first one present is read."""
 
 ELEMENT_TYPES: dict[str, Dtype] = {
     "bfloat16": "bf16",
@@ -43,241 +35,433 @@ ELEMENT_TYPES: dict[str, Dtype] = {
     "fp32": "f32",
 }
 
-SWIGLU = ("silu", "swish", "swiglu", "fusedswiglu")
-"""Names of the SwiGLU activation in the two file formats."""
+ELEMENT_TYPE_FIELDS = ("compute_dtype", "torch_dtype", "dtype")
 
-UNSUPPORTED = ("swiglu_limit", "activation_func_clamp_value", "moe_apply_probs_on_input")
-"""Fields that change the function of the experts, refused unless false."""
+TEXT_SECTIONS = ("text_config", "llm_config", "language_config")
+"""Sections with the fields of the language model in a file of a model with several modalities."""
 
-DEFAULTS = {
-    "deepseek_v3": PRESETS["deepseek-v3"],
-    "qwen3_moe": PRESETS["qwen3-30b-a3b"],
-    "mixtral": PRESETS["mixtral-8x7b"],
-}
-"""Default sizes by `model_type`; files of MindFormers often omit some."""
-
-NOTED = {
-    "n_shared_experts": "shared experts",
-    "shared_expert_num": "shared experts",
-    "first_k_dense_replace": "dense layers first",
-    "scoring_func": "router score function",
-    "moe_router_score_function": "router score function",
-    "norm_topk_prob": "router normalises the weights of a token",
-    "routed_scaling_factor": "router scales the weights",
-    "moe_router_topk_scaling_factor": "router scales the weights",
-    "topk_method": "router method",
-}
-"""Fields that concern parts outside the experts, with their meaning."""
+MAX_SIZE = 2**31 - 1
+"""Largest size that is read: the device counts in signed 32-bit integers."""
 
 
-def config_layer(
-    path: Path,
-    *,
-    ranks: int | None = None,
-    tokens: int | None = None,
-    top_k: int | None = None,
-    capacity: int | None = None,
-    dtype: Dtype | None = None,
-) -> LayerConfig:
-    """Reads the expert layer of a `.json`, `.yaml` or `.yml` file; arguments override its sizes.
+@dataclass(frozen=True)
+class ConfigOptions:
+    """What a user says about a file: how to read it, and sizes in place of its own."""
 
-    `ranks` defaults to the file's expert-parallel size or 1, `tokens` to the sequence length times
-    the batch size of a YAML file or 4096. Raises InputError for an invalid file, LayerError for
-    sizes that contradict each other.
+    family: str | None = None
+    """The family whose experts the model has, in place of what the file says."""
+    outside: tuple[str, ...] = ()
+    """Fields of which the user says that they don't concern the experts."""
+    layer: int | None = None
+    """The layer of which to read the values of lists with a value for each layer."""
+    hidden: int | None = None
+    width: int | None = None
+    experts: int | None = None
+    top_k: int | None = None
+    ranks: int | None = None
+    """None for the file's expert-parallel size or 1."""
+    tokens: int | None = None
+    """None for sequence length times batch size of a YAML file, or 4096."""
+    capacity: int | None = None
+    dtype: Dtype | None = None
+
+    def size(self, size: Size) -> int | None:
+        """Returns the size that the user gives, None to read it from the file."""
+        return {
+            Size.HIDDEN: self.hidden,
+            Size.WIDTH: self.width,
+            Size.EXPERTS: self.experts,
+            Size.TOP_K: self.top_k,
+        }[size]
+
+
+def config_layer(path: Path, options: ConfigOptions | None = None) -> LayerConfig:
+    """Reads the expert layer of a `.json`, `.yaml` or `.yml` file.
+
+    Raises InputError for an invalid file, for a model whose experts don't compute the layer's or
+    whose fields aren't all understood; LayerError for sizes that contradict each other.
     """
-    if path.suffix not in (".json", ".yaml", ".yml"):
-        raise InputError("expected a .json, .yaml or .yml file", str(path))
-    reader = _Reader(path)
-    model, training = reader.load_json() if path.suffix == ".json" else reader.load_yaml()
-    reader.check_supported(model)
-    experts = reader.size(model, "number of experts")
-    return LayerConfig(
-        _name(path, model, training),
-        hidden=reader.size(model, "hidden size"),
-        width=reader.width(model),
-        experts=experts,
-        top_k=reader.size(model, "experts of a token") if top_k is None else top_k,
-        ranks=reader.ranks(model, training) if ranks is None else ranks,
-        tokens=reader.tokens(model, training) if tokens is None else tokens,
-        capacity=capacity,
-        dtype=reader.dtype(model) if dtype is None else dtype,
-        source=path.name + "".join(reader.defaults),
-        notes=tuple(_notes(model)),
-    )
+    options = options or ConfigOptions()
+    data = load_config(path)
+    if path.suffix == ".json":
+        model = _hugging_face(path, data, options)
+    else:
+        model = _mindformers(path, data, options)
+    return _Reader(model, options).layer()
 
 
-def _notes(model: Fields) -> list[str]:
-    """Returns the facts of the file about parts of the model outside the experts."""
-    values = {part: model[key] for key, part in NOTED.items() if model.get(key) is not None}
-    return [f"{part}: {_shown(value)}" for part, value in values.items()]
+@dataclass(frozen=True)
+class _Model:
+    """The fields of a model, with the entry that says what they mean."""
 
-
-def _name(path: Path, model: Fields, training: Fields) -> str:
-    trainer = _mapping(training.get("trainer")) or {}
-    for name in (trainer.get("model_name"), model.get("model_type")):
-        if isinstance(name, str) and name:
-            return name
-    return path.stem
-
-
-def _mapping(value: object) -> Fields | None:
-    """Returns `value` as a mapping of fields, None if it is not one."""
-    if not isinstance(value, dict):
-        return None
-    return {str(key): item for key, item in cast(dict[object, object], value).items()}
-
-
-class _Reader:
-    """Reads the fields of one file; messages name the file, the field, expected and found."""
-
-    def __init__(self, path: Path):
-        self.path = path
-        self.defaults: list[str] = []
+    path: Path
+    fields: Fields
+    family: Family
+    name: str
+    training: Fields
+    """All fields of a training file, empty for others."""
+    sources: str
 
     def fail(self, message: str) -> InputError:
         return InputError(message, str(self.path))
 
-    def text(self) -> str:
-        try:
-            return self.path.read_text()
-        except OSError as e:
-            raise self.fail(f"can't read it: {e.strerror}") from e
-        except UnicodeDecodeError as e:
-            raise self.fail("expected text, found bytes that are not UTF-8") from e
 
-    def load_json(self) -> tuple[Fields, Fields]:
-        """Returns the fields of the model (its text part, if it has one) and no training fields."""
-        try:
-            data: object = json.loads(self.text())
-        except json.JSONDecodeError as e:
-            raise InputError(f"not JSON: {e.msg}", f"{self.path}:{e.lineno}:{e.colno}") from e
-        except (ValueError, RecursionError) as e:  # an overlong number or deep nesting
-            raise self.fail(f"not a JSON configuration: {e}") from e
-        model = self.mapping(data, "the file")
-        return _mapping(model.get("text_config")) or model, {}
+def _hugging_face(path: Path, data: Fields, options: ConfigOptions) -> _Model:
+    """Returns the model of a `config.json`."""
+    sections = [key for key in TEXT_SECTIONS if fields_of(data.get(key)) is not None]
+    if len(sections) > 1:
+        raise InputError(
+            f"expected one of the sections {', '.join(TEXT_SECTIONS)}, found "
+            f"{' and '.join(sections)}",
+            str(path),
+        )
+    fields = data
+    if sections:
+        section = fields_of(data[sections[0]]) or {}
+        outer = {key: value for key, value in data.items() if key != sections[0]}
+        for key, value in section.items():
+            if (
+                key in outer
+                and key not in ("model_type", "architectures")
+                and (outer[key] != value and key not in OUTSIDE)
+            ):
+                raise InputError(
+                    f"{key}: expected one value, found {shown(outer[key])} and, in {sections[0]}, "
+                    f"{shown(value)}",
+                    str(path),
+                )
+        fields = outer | section
+    family = _known_family(path, data, fields_of(data[sections[0]]) if sections else None, options)
+    name = fields.get("model_type")
+    return _Model(
+        path, fields, family, name if isinstance(name, str) and name else path.stem, {}, path.name
+    )
 
-    def load_yaml(self) -> tuple[Fields, Fields]:
-        """Returns the fields of the model and of the whole file."""
-        try:
-            data: object = yaml.safe_load(self.text())
-        except yaml.MarkedYAMLError as e:
-            mark = e.problem_mark
-            place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-            raise InputError(f"not YAML: {e.problem}", f"{self.path}{place}") from e
-        except yaml.YAMLError as e:
-            raise self.fail(f"not YAML: {one_line(str(e))}") from e
-        except (ValueError, RecursionError) as e:  # invalid date, overlong number, deep nesting
-            raise self.fail(f"not a YAML configuration: {e}") from e
-        training = self.mapping(data, "the file")
+
+def _known_family(
+    path: Path, data: Fields, section: Fields | None, options: ConfigOptions
+) -> Family:
+    """Returns the family of --family, or of `model_type` and `architectures`.
+
+    Those of a section with the language model count for more than those of the whole file.
+    """
+    known = [family.name for family in FAMILIES]
+    if options.family is not None:
+        return _family_option(options.family)
+    text = section or {}
+    kind = text.get("model_type", data.get("model_type"))
+    classes = _strings(text.get("architectures"))
+    if kind is None or "model_type" not in text:
+        classes = classes or _strings(data.get("architectures"))
+    family = None if kind is None else family_of(str(kind))
+    by_class = [family for name in classes for family in families_with(name)]
+    if kind is not None and family is None:
+        raise InputError(
+            f"model_type: unknown model {shown(kind)}, of whose experts nothing is known"
+            f"{nearest(str(kind), known)}; if they compute what those of a known family do, "
+            "--family NAME",
+            str(path),
+        )
+    if family is None and not by_class:
+        raise InputError(
+            "expected a known model_type or architectures, to know what the experts compute, found "
+            f"none{nearest('', known)}; if they compute what those of one do, --family NAME",
+            str(path),
+        )
+    family = family or by_class[0]
+    if classes and family not in by_class:
+        raise InputError(
+            f"architectures: expected a class of the family {family.name}, "
+            f"{' or '.join(family.architectures)}, found {', '.join(classes)}; if its experts "
+            f"compute the same, --family {family.name}",
+            str(path),
+        )
+    return family
+
+
+def _family_option(name: str) -> Family:
+    """Returns the family that the user names. Raises InputError for an unknown one."""
+    family = family_of(name)
+    if family is None:
+        known = [family.name for family in FAMILIES]
+        raise InputError(f"--family: unknown family '{name}'{nearest(name, known)}")
+    return family
+
+
+def _strings(value: object) -> list[str]:
+    return [item for item in values_in(value) if isinstance(item, str)]
+
+
+def _mindformers(path: Path, training: Fields, options: ConfigOptions) -> _Model:
+    """Returns the model of a MindFormers training file.
+
+    Its fields are those of `model` or `model.model_config`, of `moe_config` beside `model` in files
+    of releases to 1.6, and of the `config.json` in the folder `pretrained_model_dir`.
+    """
+    model = fields_of(training.get("model"))
+    if model is None and not training.get("pretrained_model_dir"):
         if training.get("model") is None:
-            raise self.fail(f"expected a field 'model', found {', '.join(sorted(training))}")
-        model = self.mapping(training["model"], "model")
-        if "model_config" in model:
-            model = self.mapping(model["model_config"], "model_config")
-        return model, training
-
-    def mapping(self, value: object, name: str) -> Fields:
-        fields = _mapping(value)
-        if fields is None:
-            raise self.fail(f"{name}: expected a mapping, found {_shown(value)}")
-        return fields
-
-    def find(self, fields: Fields, spellings: Sequence[str]) -> tuple[str, object] | None:
-        for key in spellings:
-            if fields.get(key) is not None:
-                return key, fields[key]
-        return None
-
-    def positive(self, key: str, value: object) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
-            raise self.fail(f"{key}: expected a positive integer, found {_shown(value)}")
-        return value
-
-    def size(self, model: Fields, name: str) -> int:
-        field = self.find(model, FIELDS[name])
-        if field is not None:
-            return self.positive(*field)
-        kind = model.get("model_type")
-        preset = DEFAULTS.get(kind) if isinstance(kind, str) else None
-        if preset is None:
-            dense = " (is it a model without experts?)" if name == "number of experts" else ""
-            raise self.fail(
-                f"no {name}: expected one of {', '.join(FIELDS[name])}, found none{dense}"
+            found = ", ".join(sorted(training)) or "nothing"
+            raise InputError(f"expected a field 'model', found {found}", str(path))
+        raise InputError(f"model: expected a mapping, found {shown(training['model'])}", str(path))
+    model = model or {}
+    if "model_config" in model:
+        section = fields_of(model["model_config"])
+        if section is None:
+            found = shown(model["model_config"])
+            raise InputError(f"model_config: expected a mapping, found {found}", str(path))
+        model = section
+    legacy = fields_of(training.get("moe_config")) or fields_of(model.get("moe_config"))
+    own = {key: value for key, value in model.items() if key != "moe_config"}
+    for key, value in (legacy or {}).items():
+        if own.get(key, value) != value:
+            raise InputError(
+                f"moe_config.{key}: expected the {shown(own[key])} of the model, found "
+                f"{shown(value)}",
+                str(path),
             )
-        value = _preset_size(preset, name)
-        self.defaults.append(f", {name} as in {kind}")
+        own[key] = value
+    base, sources = None, path.name
+    folder = training.get("pretrained_model_dir")
+    if folder:
+        config = path.parent / str(folder) / "config.json"
+        if not config.is_file():
+            raise InputError(
+                f"pretrained_model_dir: expected a folder with a config.json, found none in "
+                f"'{folder}'",
+                str(path),
+            )
+        base = _hugging_face(config, load_config(config), options)
+        sources += f" and {folder}/config.json"
+        own = {**base.fields, **own}
+    family = mindformers_family(
+        own,
+        base.family
+        if base is not None
+        else _family_option(options.family)
+        if options.family is not None
+        else None,
+        legacy is not None,
+    )
+    if isinstance(family, str):
+        raise InputError(family, str(path))
+    return _Model(path, own, family, _training_name(path, training, own), training, sources)
+
+
+def _training_name(path: Path, training: Fields, fields: Fields) -> str:
+    trainer = fields_of(training.get("trainer")) or {}
+    for name in (trainer.get("model_name"), fields.get("model_type")):
+        if isinstance(name, str) and name:
+            return name.encode(errors="replace").decode()
+    return path.stem
+
+
+def _flat(fields: Fields, known: frozenset[str], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Yields all fields, those of sections that aren't known as a whole by dotted names."""
+    for key, value in fields.items():
+        name = prefix + key
+        section = fields_of(value)
+        if section is None or name in known or key in OUTSIDE:
+            yield name, value
+        else:
+            yield from _flat(section, known, f"{name}.")
+
+
+class _Reader:
+    """Reads the sizes of one model; messages name the file, the field, expected and found."""
+
+    def __init__(self, model: _Model, options: ConfigOptions):
+        self.model, self.options = model, options
+        self.family = model.family
+        self.rules: dict[str, Rule] = {rule.field: rule for rule in COMMON_RULES}
+        self.rules |= {rule.field: rule for rule in self.family.rules}
+        self.noted: dict[str, Note] = {note.field: note for note in COMMON_NOTES}
+        self.noted |= {note.field: note for note in self.family.notes}
+        known = frozenset({*self.rules, *self.noted, *self.family.size_fields, *options.outside})
+        self.fields = dict(_flat(model.fields, known))
+        self.defaults: list[str] = []
+
+    def layer(self) -> LayerConfig:
+        """Returns the layer of the model."""
+        if self.family.refusal:
+            raise self.model.fail(f"{self.family.name}: {self.family.refusal}")
+        self.check_fields_known()
+        experts = self.size(Size.EXPERTS)
+        if experts == 1:
+            raise self.model.fail(
+                "expected at least 2 experts, found 1 (is it a model without experts?)"
+            )
+        self.check_rules(experts)
+        options = self.options
+        return LayerConfig(
+            self.model.name,
+            hidden=self.size(Size.HIDDEN),
+            width=self.size(Size.WIDTH),
+            experts=experts,
+            top_k=self.size(Size.TOP_K),
+            ranks=self.ranks() if options.ranks is None else options.ranks,
+            tokens=self.tokens() if options.tokens is None else options.tokens,
+            capacity=options.capacity,
+            dtype=self.dtype() if options.dtype is None else options.dtype,
+            source=self.model.sources + "".join(self.defaults),
+            notes=tuple(self.notes()),
+        )
+
+    def is_outside(self, field: str) -> bool:
+        """Returns whether a field is known not to concern the experts."""
+        names = OUTSIDE | {*self.family.outside, *self.options.outside}
+        if self.family.section:
+            # Older files repeat the fields of every configuration in each section.
+            field = field.removeprefix(f"{self.family.section}.")
+        return field in names or field.endswith(OUTSIDE_ENDINGS)
+
+    def check_fields_known(self) -> None:
+        """Raises InputError at the first field that isn't understood."""
+        read = {*self.rules, *self.noted, *self.family.size_fields}
+        for field, value in self.fields.items():
+            if value is None or field in read or self.is_outside(field):
+                continue
+            raise self.model.fail(
+                f"{field}: unknown field of the family {self.family.name}, found {shown(value)}; "
+                f"if it doesn't concern the experts, --outside {field}"
+            )
+
+    def check_rules(self, experts: int) -> None:
+        """Raises InputError for experts that don't compute the layer's, or that drop tokens."""
+        for field, rule in self.rules.items():
+            if field in self.options.outside:
+                continue
+            given = field in self.fields
+            value = self.of_layer(field, self.fields[field]) if given else rule.default
+            value = None if value == [] else value
+            for one in values_in(value):
+                if not rule.accepts(one, experts):
+                    found = shown(one) if given else f"none, which means {shown(one)} in the model"
+                    raise self.model.fail(
+                        f"{field}: expected {rule.expected} ({rule.about}), found {found}"
+                    )
+
+    def of_layer(self, field: str, value: object) -> object:
+        """Returns the value of the chosen layer, if there is one and the value is a list."""
+        layer = self.options.layer
+        if layer is None or not isinstance(value, list):
+            return value
+        values = list(values_in(value))
+        if not 0 <= layer < len(values):
+            raise self.model.fail(
+                f"{field}: expected a value for layer {layer}, found {len(values)} values"
+            )
+        return values[layer]
+
+    def size(self, size: Size) -> int:
+        """Returns a size: the user's, the file's, or the one that the model has by default."""
+        given = self.options.size(size)
+        if given is not None:
+            return given
+        spellings = self.family.spellings(size)
+        if size is Size.WIDTH and self.family.other_width:
+            if all(self.fields.get(name) is None for name in spellings):
+                spellings = (self.family.other_width,)
+        found = {
+            name: self.one_size(name, size)
+            for name in spellings
+            if self.fields.get(name) is not None
+        }
+        if len(set(found.values())) > 1:
+            values = " and ".join(f"{name} {value}" for name, value in found.items())
+            raise self.model.fail(f"expected one {size.value}, found {values}")
+        if found:
+            return next(iter(found.values()))
+        default = self.family.default(size)
+        if default is None:
+            dense = " (is it a model without experts?)" if size is Size.EXPERTS else ""
+            raise self.model.fail(
+                f"no {size.value}: expected {' or '.join(spellings)}, found none{dense}; "
+                f"{size.option} gives it"
+            )
+        self.defaults.append(f", {size.value} as in {self.family.name}")
+        return default
+
+    def one_size(self, field: str, size: Size) -> int:
+        """Returns the size in a field; a list with a value for each layer must agree."""
+        value = self.of_layer(field, self.fields[field])
+        values = [self.positive(field, one) for one in values_in(value)]
+        if not values:
+            raise self.model.fail(f"{field}: expected a positive integer, found []")
+        if len(set(values)) > 1:
+            raise self.model.fail(
+                f"{field}: expected the same for all layers, found {min(values)} to {max(values)}; "
+                f"--layer N reads one layer, {size.option} gives the size"
+            )
+        return values[0]
+
+    def positive(self, field: str, value: object) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+            raise self.model.fail(f"{field}: expected a positive integer, found {shown(value)}")
+        if value > MAX_SIZE:
+            raise self.model.fail(f"{field}: expected at most {MAX_SIZE}, found a larger number")
         return value
 
-    def width(self, model: Fields) -> int:
-        """Returns the expert width, which in Mixtral alone is the field `intermediate_size`."""
-        value = model.get("intermediate_size")
-        named = self.find(model, FIELDS["expert width"])
-        if named is None and "num_local_experts" in model and value is not None:
-            return self.positive("intermediate_size", value)
-        return self.size(model, "expert width")
+    def notes(self) -> Iterator[str]:
+        """Yields the facts of the file about parts of the model outside the experts."""
+        yield from self.family.facts
+        for field, note in self.noted.items():
+            value = self.fields.get(field)
+            if value is not None and note.applies(value):
+                yield f"{note.about}: {self.noted_value(field, value)}"
+        for field in self.options.outside:
+            if self.fields.get(field) is not None:
+                yield f"{field}, by --outside: {shown(self.fields[field])}"
 
-    def ranks(self, model: Fields, training: Fields) -> int:
+    def noted_value(self, field: str, value: object) -> str:
+        """Returns a value for a note, that of all layers or of each."""
+        section = fields_of(value)
+        if section is not None:
+            method = section.get("quant_method")
+            return shown(method) if method is not None else f"see {field}"
+        values = list(values_in(self.of_layer(field, value)))
+        same = len(values) > 1 and all(one == values[0] for one in values)
+        return shown(values[0] if same or len(values) == 1 else values)
+
+    def ranks(self) -> int:
+        """Returns the expert-parallel size of the file, or 1."""
         for section in ("parallel_config", "parallelism"):
-            value = (_mapping(training.get(section)) or {}).get("expert_parallel")
+            value = (fields_of(self.model.training.get(section)) or {}).get("expert_parallel")
             if value is not None:
                 return self.positive(f"{section}.expert_parallel", value)
-        field = self.find(model, ("expert_model_parallel_size", "ep_size"))
-        return self.positive(*field) if field else 1
+        for field in ("expert_model_parallel_size", "ep_size"):
+            if self.fields.get(field) is not None:
+                return self.positive(field, self.fields[field])
+        return 1
 
-    def tokens(self, model: Fields, training: Fields) -> int:
-        length = self.find(model, ("seq_length",)) if training else None
+    def tokens(self) -> int:
+        """Returns the tokens of a batch of a training file, or 4096."""
+        training = self.model.training
+        length = self.fields.get("seq_length") if training else None
         if length is None:
             return 4096
-        tokens = self.positive(*length)
+        tokens = self.positive("seq_length", length)
         for section, key in (("runner_config", "batch_size"), ("training", "local_batch_size")):
-            value = (_mapping(training.get(section)) or {}).get(key)
+            value = (fields_of(training.get(section)) or {}).get(key)
             if value is not None:
                 return tokens * self.positive(f"{section}.{key}", value)
         return tokens
 
-    def dtype(self, model: Fields) -> Dtype:
-        field = self.find(model, ("compute_dtype", "torch_dtype", "dtype"))
-        if field is None:
-            return "bf16"
-        key, value = field
-        if not isinstance(value, str) or value not in ELEMENT_TYPES:
-            raise self.fail(
-                f"{key}: expected one of {', '.join(ELEMENT_TYPES)}, found {_shown(value)}"
-            )
-        return ELEMENT_TYPES[value]
-
-    def check_supported(self, model: Fields) -> None:
-        """Raises InputError for experts that are not plain SwiGLU, or that drop tokens."""
-        act = model.get("hidden_act")
-        if act is not None and act not in SWIGLU:
-            raise self.fail(f"hidden_act: expected one of {', '.join(SWIGLU)}, found {_shown(act)}")
-        for key, required in (("gated_linear_unit", True), ("add_bias_linear", False)):
-            value = model.get(key)
-            if value is not None and value is not required:
-                raise self.fail(f"{key}: expected {_shown(required)}, found {_shown(value)}")
-        for key in UNSUPPORTED:
-            if model.get(key):
-                raise self.fail(f"{key}: expected none, found {_shown(model[key])}")
-        for key in ("moe_expert_capacity_factor", "capacity_factor"):
-            value = model.get(key)
-            if isinstance(value, (int, float)) and value > 0:
-                raise self.fail(
-                    f"{key}: expected none (no token is dropped), found {_shown(value)}"
+    def dtype(self) -> Dtype:
+        """Returns the element type of the file, or bf16."""
+        found: dict[str, Dtype] = {}
+        for field in ELEMENT_TYPE_FIELDS:
+            value = self.fields.get(field)
+            if value is None:
+                continue
+            if not isinstance(value, str) or value not in ELEMENT_TYPES:
+                raise self.model.fail(
+                    f"{field}: expected one of {', '.join(ELEMENT_TYPES)}, found {shown(value)}"
                 )
-
-
-def _preset_size(preset: Preset, name: str) -> int:
-    match name:
-        case "hidden size":
-            return preset.hidden
-        case "number of experts":
-            return preset.experts
-        case "experts of a token":
-            return preset.top_k
-        case _:
-            return preset.width
-
-
-def _shown(value: object) -> str:
-    """Returns a value as JSON, for messages."""
-    return json.dumps(value, default=str)
+            found[field] = ELEMENT_TYPES[value]
+        if "compute_dtype" in found:
+            return found["compute_dtype"]
+        if len(set(found.values())) > 1:
+            values = " and ".join(f"{field} {value}" for field, value in found.items())
+            raise self.model.fail(f"expected one element type, found {values}; --dtype gives it")
+        return next(iter(found.values()), "bf16")
