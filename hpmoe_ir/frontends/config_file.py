@@ -9,7 +9,7 @@ what isn't understood.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hpmoe_ir.diagnostics import InputError, nearest
@@ -211,8 +211,8 @@ def _mindformers(path: Path, training: Fields, options: ConfigOptions) -> _Model
             found = shown(model["model_config"])
             raise InputError(f"model_config: expected a mapping, found {found}", str(path))
         model = section
-    legacy = fields_of(training.get("moe_config")) or fields_of(model.get("moe_config"))
     own = {key: value for key, value in model.items() if key != "moe_config"}
+    legacy = _legacy_fields(path, training, model)
     for key, value in (legacy or {}).items():
         if own.get(key, value) != value:
             raise InputError(
@@ -224,15 +224,15 @@ def _mindformers(path: Path, training: Fields, options: ConfigOptions) -> _Model
     base, sources = None, path.name
     folder = training.get("pretrained_model_dir")
     if folder:
-        config = path.parent / str(folder) / "config.json"
-        if not config.is_file():
+        base = _pretrained_model(path, folder, options)
+        kind = own.get("model_type")
+        if kind is not None and base.fields.get("model_type") not in (kind, None):
             raise InputError(
-                f"pretrained_model_dir: expected a folder with a config.json, found none in "
-                f"'{folder}'",
+                f"model_type: expected the {shown(base.fields['model_type'])} of "
+                f"{base.sources}, found {shown(kind)}",
                 str(path),
             )
-        base = _hugging_face(config, load_config(config), options)
-        sources += f" and {folder}/config.json"
+        sources += f" and {base.sources}"
         own = {**base.fields, **own}
     family = mindformers_family(
         own,
@@ -246,6 +246,35 @@ def _mindformers(path: Path, training: Fields, options: ConfigOptions) -> _Model
     if isinstance(family, str):
         raise InputError(family, str(path))
     return _Model(path, own, family, _training_name(path, training, own), training, sources)
+
+
+def _legacy_fields(path: Path, training: Fields, model: Fields) -> Fields | None:
+    """Returns the fields of `moe_config`, beside the model or in it; None if there is none."""
+    found = [section["moe_config"] for section in (training, model) if "moe_config" in section]
+    if len(found) > 1:
+        raise InputError("expected one moe_config, found one in model and one beside it", str(path))
+    for value in found:
+        fields = fields_of(value)
+        if fields is None:
+            raise InputError(f"moe_config: expected a mapping, found {shown(value)}", str(path))
+        return fields
+    return None
+
+
+def _pretrained_model(path: Path, folder: object, options: ConfigOptions) -> _Model:
+    """Returns the model of the `config.json` in a folder, relative to the training file."""
+    if not isinstance(folder, str):
+        raise InputError(
+            f"pretrained_model_dir: expected the name of a folder, found {shown(folder)}", str(path)
+        )
+    config = path.parent / folder / "config.json"
+    if not config.is_file():
+        raise InputError(
+            f"pretrained_model_dir: expected a folder with a config.json, found none in '{folder}'",
+            str(path),
+        )
+    base = _hugging_face(config, load_config(config), options)
+    return replace(base, sources=str(Path(folder) / "config.json"))
 
 
 def _training_name(path: Path, training: Fields, fields: Fields) -> str:
@@ -405,10 +434,13 @@ class _Reader:
     def notes(self) -> Iterator[str]:
         """Yields the facts of the file about parts of the model outside the experts."""
         yield from self.family.facts
+        assumed = {known.field: known.value for known in self.family.assumed}
         for field, note in self.noted.items():
-            value = self.fields.get(field)
-            if value is not None and note.applies(value):
-                yield f"{note.about}: {self.noted_value(field, value)}"
+            if field not in self.fields:
+                if field in assumed:
+                    yield f"{note.about}: {shown(assumed[field])} by default"
+            elif note.applies(self.fields[field]):
+                yield f"{note.about}: {self.noted_value(field, self.fields[field])}"
         for field in self.options.outside:
             if self.fields.get(field) is not None:
                 yield f"{field}, by --outside: {shown(self.fields[field])}"

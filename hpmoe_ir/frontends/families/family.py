@@ -99,6 +99,14 @@ class Note:
 
 
 @dataclass(frozen=True)
+class Assumed:
+    """A noted field with the value that the model takes if its file omits it."""
+
+    field: str
+    value: Value
+
+
+@dataclass(frozen=True)
 class Family:
     """Models whose experts compute the same and whose files have the same fields."""
 
@@ -121,6 +129,8 @@ class Family:
     rules: tuple[Rule, ...] = ()
     """Rules of this family, in place of the common ones for the same fields."""
     notes: tuple[Note, ...] = ()
+    assumed: tuple[Assumed, ...] = ()
+    """Parts outside the experts that a model has unless its file says otherwise."""
     outside: tuple[str, ...] = ()
     """Further fields that don't concern the experts."""
     section: str = ""

@@ -7,7 +7,7 @@ What the experts compute is read from the modeling classes of Hugging Face trans
 from __future__ import annotations
 
 from hpmoe_ir.frontends.families.common import NO_DROP, SWIGLU
-from hpmoe_ir.frontends.families.family import SPELLED_SILU, Family, Note, Rule
+from hpmoe_ir.frontends.families.family import SPELLED_SILU, Assumed, Family, Note, Rule
 
 _SOFTMAX = "router: softmax of all experts, then the top k"
 _SOFTMAX_OF_TOP = "router: softmax of the chosen"
@@ -33,6 +33,7 @@ FAMILIES: tuple[Family, ...] = (
         architectures=("Qwen2Moe",),
         facts=(_SOFTMAX, _SHARED_GATED),
         outside=("intermediate_size",),
+        assumed=(Assumed("shared_expert_intermediate_size", 5632),),
     ),
     Family(
         "qwen3_moe",
@@ -58,6 +59,7 @@ FAMILIES: tuple[Family, ...] = (
         architectures=("Qwen3Next",),
         facts=(_SOFTMAX, _SHARED_GATED),
         outside=("intermediate_size",),
+        assumed=(Assumed("shared_expert_intermediate_size", 512),),
     ),
     Family(
         "qwen3_5_moe",
@@ -67,6 +69,7 @@ FAMILIES: tuple[Family, ...] = (
         architectures=("Qwen3_5Moe",),
         facts=(_SOFTMAX, _SHARED_GATED),
         outside=("intermediate_size",),
+        assumed=(Assumed("shared_expert_intermediate_size", 512),),
     ),
     Family(
         "deepseek_v2",
@@ -74,6 +77,7 @@ FAMILIES: tuple[Family, ...] = (
         experts=_DEEPSEEK_EXPERTS,
         architectures=("DeepseekV2",),
         outside=("intermediate_size",),
+        assumed=(Assumed("n_shared_experts", 2),),
     ),
     Family(
         "deepseek_v3",
@@ -82,6 +86,10 @@ FAMILIES: tuple[Family, ...] = (
         model_types=("kimi_k2", "deepseek_v32"),
         architectures=("DeepseekV3", "DeepseekV32"),
         outside=("intermediate_size",),
+        assumed=(
+            Assumed("n_shared_experts", 1),
+            Assumed("first_k_dense_replace", 3),
+        ),
     ),
     Family(
         "glm4_moe",
@@ -91,6 +99,10 @@ FAMILIES: tuple[Family, ...] = (
         architectures=("Glm4Moe", "Glm4vMoe", "Glm4MoeLite", "GlmMoeDsa"),
         facts=("router: sigmoid",),
         outside=("intermediate_size",),
+        assumed=(
+            Assumed("n_shared_experts", 1),
+            Assumed("first_k_dense_replace", 1),
+        ),
     ),
     Family(
         "dots1",
@@ -191,6 +203,7 @@ FAMILIES: tuple[Family, ...] = (
         width=("intermediate_size",),
         architectures=("GraniteMoeHybrid",),
         facts=(_SOFTMAX_OF_TOP,),
+        assumed=(Assumed("shared_intermediate_size", 1024),),
     ),
     Family(
         "ernie4_5_moe",
@@ -199,6 +212,10 @@ FAMILIES: tuple[Family, ...] = (
         top_k=("moe_k", "num_experts_per_tok"),
         architectures=("Ernie4_5_Moe",),
         outside=("intermediate_size",),
+        assumed=(
+            Assumed("moe_num_shared_experts", 2),
+            Assumed("moe_layer_start_index", 1),
+        ),
     ),
     Family(
         "hunyuan_v1_moe",
@@ -268,6 +285,7 @@ FAMILIES: tuple[Family, ...] = (
         top_k=("num_experts_per_token", "num_experts_per_tok"),
         architectures=("KimiLinear",),
         outside=("intermediate_size",),
+        assumed=(Assumed("num_shared_experts", 1),),
     ),
     Family(
         "lfm2_moe",

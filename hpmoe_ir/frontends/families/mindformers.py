@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from hpmoe_ir.frontends.config_text import Fields
 from hpmoe_ir.frontends.families.common import NO_BIAS, SWIGLU
-from hpmoe_ir.frontends.families.family import SPELLED_SILU, Family, Rule
+from hpmoe_ir.frontends.families.family import SPELLED_SILU, Assumed, Family, Rule
 from hpmoe_ir.frontends.presets import PRESETS
 
 _ACTIVATIONS = (*SPELLED_SILU, "fusedswiglu")
@@ -88,7 +88,8 @@ _LLAMA = replace(
     _MINDFORMERS,
     models="Mixtral in MindFormers to 1.6",
     width=("intermediate_size", "moe_intermediate_size"),
-    outside=("ffn_hidden_size", *_OUTSIDE),
+    # Both are for files without the field intermediate_size.
+    outside=("ffn_dim_multiplier", "ffn_hidden_size", "multiple_of", *_OUTSIDE),
 )
 
 
@@ -125,10 +126,19 @@ def mindformers_family(fields: Fields, base: Family | None, legacy: bool) -> Fam
         )
     if kind not in _SWIGLU_MODELS:
         return replace(_MINDFORMERS, rules=_OTHER_RULES)
+    assumed = () if kind == "qwen3_moe" else (Assumed(_shared_experts(fields), 1),)
     preset = {"deepseek_v3": "deepseek-v3", "qwen3_moe": "qwen3-30b-a3b"}.get(str(kind))
     return replace(
-        _MINDFORMERS, name=str(kind), defaults=None if preset is None else PRESETS[preset]
+        _MINDFORMERS,
+        name=str(kind),
+        assumed=assumed,
+        defaults=None if preset is None else PRESETS[preset],
     )
+
+
+def _shared_experts(fields: Fields) -> str:
+    """Returns the field of the number of shared experts, which has two names."""
+    return "shared_expert_num" if "shared_expert_num" in fields else "n_shared_experts"
 
 
 def _with_base(base: Family) -> Family:

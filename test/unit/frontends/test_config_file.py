@@ -104,6 +104,7 @@ def test_facts_outside_the_experts_become_notes(tmp_path: Path):
     assert layer.name == "deepseek_v3"
     assert layer.notes == (
         "shared experts: 1",
+        "dense layers first: 3 by default",
         'router score function: "sigmoid"',
         "router normalises the weights of a token: true",
     )
