@@ -34,6 +34,9 @@ VIEWS = (
 GRADIENTS = "Gradients/"
 """Scope of the nodes of gradients."""
 
+GRADIENT_ENDINGS = ("Grad", "GradV2", "GradExt", "Backward")
+"""Endings of primitives that only gradients have."""
+
 MAX_CANDIDATES = 8
 """Largest number of values tried as gate weights, which bounds the time to refuse a large graph."""
 
@@ -102,7 +105,7 @@ def _check_forward(graph: Graph) -> None:
     forward function never is, and names their primitives after it, as in `SwigluGrad`.
     """
     for op in graph.ops:
-        if op.scope.startswith(GRADIENTS) or op.kind.endswith(("Grad", "GradV2", "GradExt")):
+        if op.scope.startswith(GRADIENTS) or op.kind.endswith(GRADIENT_ENDINGS):
             raise refuse(
                 graph,
                 f"the graph holds gradients, the first node is {op.label}; export the forward "
