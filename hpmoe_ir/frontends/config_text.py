@@ -8,6 +8,7 @@ aliases stand for more values than that.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -55,13 +56,18 @@ def load_config(path: Path) -> Fields:
     return fields
 
 
+def named(field: str) -> str:
+    """Returns the name of a field for messages, as JSON if it isn't of printable characters."""
+    return field if field.isprintable() else shown(field)
+
+
 def shown(value: object) -> str:
     """Returns a value as JSON, for messages."""
     return json.dumps(value, default=str)
 
 
 def _read(path: Path, limit: int) -> str:
-    if path.exists() and not path.is_file():
+    if os.path.exists(path) and not os.path.isfile(path):
         raise InputError("expected a file, found none", str(path))
     try:
         with path.open("rb") as file:
@@ -109,7 +115,7 @@ def _check_json_keys(text: str, path: Path) -> None:
                     key, start = last
                     if key in keys:
                         raise InputError(
-                            f"{key}: expected the field once, found it twice",
+                            f"{named(key)}: expected the field once, found it twice",
                             _place(text, path, start),
                         )
                     keys.add(key)
@@ -139,7 +145,7 @@ def _load_yaml(path: Path) -> object:
         if node is None:
             return None
         _YamlCheck(path).extent(node)
-        return loader.construct_document(node)
+        return cast(object, loader.construct_document(node))  # pyright: ignore[reportUnknownMemberType]
     except yaml.MarkedYAMLError as e:
         mark = e.problem_mark
         place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
@@ -150,8 +156,6 @@ def _load_yaml(path: Path) -> object:
         raise InputError(f"expected at most {MAX_DEPTH} levels, found more", str(path)) from e
     except (ValueError, OverflowError) as e:  # an invalid date, an overlong number
         raise InputError(f"not a YAML configuration: {e}", str(path)) from e
-    finally:
-        loader.dispose()
 
 
 @dataclass(frozen=True)
@@ -213,7 +217,9 @@ class _YamlCheck:
             if isinstance(key, yaml.ScalarNode):
                 name = str(cast(object, key.value))
                 if name in found:
-                    raise self.refuse(key, f"{name}: expected the field once, found it twice")
+                    raise self.refuse(
+                        key, f"{named(name)}: expected the field once, found it twice"
+                    )
                 found.add(name)
 
     def refuse(self, node: yaml.Node, message: str) -> InputError:

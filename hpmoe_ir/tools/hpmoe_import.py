@@ -80,7 +80,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _file_config(args: argparse.Namespace) -> LayerConfig:
     """Reads the layer of a configuration file. Raises InputError."""
-    from hpmoe_ir.frontends.config_file import ConfigOptions, config_layer
+    from hpmoe_ir.frontends.config_file import config_layer
+    from hpmoe_ir.frontends.config_model import ConfigOptions
 
     counts = token_counts(args)
     try:

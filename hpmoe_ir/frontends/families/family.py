@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from hpmoe_ir.frontends.presets import Preset
 
@@ -78,8 +78,9 @@ class CapacityRule(Rule):
         """Returns whether no token is dropped: there is no factor, or it is large enough."""
         if value is None:
             return True
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return number and (value <= 0 or value >= experts)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return False
+        return value <= 0 or value >= experts
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,11 @@ class Family:
             Size.TOP_K: self.top_k,
         }[size]
 
+    def has_class(self, name: str) -> bool:
+        """Returns whether `name` is a class of the family, such as `MixtralForCausalLM`."""
+        base = name.partition("For")[0]
+        return bool({name, base, base.removesuffix("Model")} & set(self.architectures))
+
     @cached_property
     def size_fields(self) -> frozenset[str]:
         """All fields that give a size."""
@@ -170,7 +176,7 @@ class Family:
 def values_in(value: object) -> Iterable[object]:
     """Yields the value of each layer: the elements of a list, or the one value of all layers."""
     if isinstance(value, list):
-        yield from value
+        yield from cast(list[object], value)
     else:
         yield value
 

@@ -387,6 +387,4 @@ def family_of(model_type: str) -> Family | None:
 
 def families_with(architecture: str) -> list[Family]:
     """Returns the families with a class of `architectures`, such as `MixtralForCausalLM`."""
-    base = architecture.partition("For")[0]
-    names = {architecture, base, base.removesuffix("Model")}
-    return [family for family in FAMILIES if names & set(family.architectures)]
+    return [family for family in FAMILIES if family.has_class(architecture)]

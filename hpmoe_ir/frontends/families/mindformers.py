@@ -93,8 +93,14 @@ _LLAMA = replace(
 )
 
 
-_SWIGLU_MODELS = ("deepseek_v3", "deepseek_mtp", "qwen3_moe", "glm4_moe", "telechat3_moe")
-"""Models whose class in MindFormers gives SwiGLU experts without biases."""
+_SWIGLU_MODELS = {
+    "deepseek_v3": "DeepseekV3",
+    "deepseek_mtp": "DeepseekV3",
+    "qwen3_moe": "Qwen3Moe",
+    "glm4_moe": "Glm4Moe",
+    "telechat3_moe": "TeleChat3Moe",
+}
+"""Models whose class in MindFormers gives SwiGLU experts without biases, with that class."""
 
 _CAPACITY = (
     "MindFormers drops tokens by default (capacity factor 1.1 of MoEConfig); the layer drops none"
@@ -131,6 +137,7 @@ def mindformers_family(fields: Fields, base: Family | None, legacy: bool) -> Fam
     return replace(
         _MINDFORMERS,
         name=str(kind),
+        architectures=(_SWIGLU_MODELS[str(kind)],),
         assumed=assumed,
         defaults=None if preset is None else PRESETS[preset],
     )

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from hpmoe_ir.diagnostics import InputError
-from hpmoe_ir.frontends.config_file import ConfigOptions, config_layer
+from hpmoe_ir.frontends.config_file import config_layer
+from hpmoe_ir.frontends.config_model import ConfigOptions
 from hpmoe_ir.layer.config import LayerConfig, LayerError
 
 FAULTS = Path(__file__).parents[2] / "data" / "configs" / "faults"
@@ -205,7 +206,7 @@ def test_the_given_sizes_take_the_place_of_the_files(tmp_path: Path):
         ),
     ],
 )
-def test_options_fill_what_a_file_lacks(tmp_path: Path, content: Any, options: dict[str, int]):
+def test_options_fill_what_a_file_lacks(tmp_path: Path, content: Any, options: dict[str, Any]):
     layer = config_layer(write(tmp_path, content), ConfigOptions(**options))
     assert sizes(layer)[:4] == (2048, 1024, 64, 8)
 
@@ -363,7 +364,21 @@ OUTSIDE = "if it doesn't concern the experts, --outside"
         (
             {"architectures": ["MixtralForCausalLM"]},
             "architectures: expected a class of the family deepseek_v3, DeepseekV3 or DeepseekV32, "
-            "found MixtralForCausalLM; if its experts compute the same, --family deepseek_v3",
+            'found "MixtralForCausalLM"; if its experts compute the same, --family deepseek_v3',
+        ),
+        (
+            {"architectures": ["DeepseekV3ForCausalLM", "DeepseekV3Scaled"]},
+            "architectures: expected a class of the family deepseek_v3, DeepseekV3 or DeepseekV32, "
+            'found "DeepseekV3Scaled"; if its experts compute the same, --family deepseek_v3',
+        ),
+        (
+            {"ffn": {"kind": 1}, "ffn.kind": 1},
+            "ffn.kind: expected the field once, found it twice",
+        ),
+        (
+            {"two\nlines": 1},
+            '"two\\nlines": unknown field of the family deepseek_v3, found 1; '
+            f'{OUTSIDE} "two\\nlines"',
         ),
         (
             {"n_routed_experts": None, "model_type": "dots1"},

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from hpmoe_ir.diagnostics import InputError
-from hpmoe_ir.frontends.config_file import ConfigOptions, config_layer
+from hpmoe_ir.frontends.config_file import config_layer
+from hpmoe_ir.frontends.config_model import ConfigOptions
 from hpmoe_ir.layer.config import LayerConfig
 
 # Shaped like the file that MindFormers ships for DeepSeek-V3, which leaves two sizes to the model.
@@ -197,7 +198,12 @@ def test_other_experts_are_refused(tmp_path: Path, old: str, new: str, expected:
         ("expert_num: 8", "expert_num: 4", (4096, 14336, 4, 2, 2, 4096)),
         ("expert_num: 8", "expert_num: 8\n  capacity_factor: -1", (4096, 14336, 8, 2, 2, 4096)),
         ("expert_num: 8", "expert_num: 8\n  shared_expert_num: 1", (4096, 14336, 8, 2, 2, 4096)),
-        ("  multiple_of: 256", "  num_experts_per_tok: 2", (4096, 14336, 8, 2, 2, 4096)),
+        ("multiple_of: 256", "num_experts_per_tok: 2", (4096, 14336, 8, 2, 2, 4096)),
+        (
+            "  model_config:\n",
+            "  arch: {type: LlamaForCausalLM}\n  model_config:\n",
+            (4096, 14336, 8, 2, 2, 4096),
+        ),
         ("  expert_parallel: 2", "  data_parallel: 2", (4096, 14336, 8, 2, 1, 4096)),
         ("model:\n", "runner_config: {batch_size: 4}\nmodel:\n", (4096, 14336, 8, 2, 2, 4096)),
     ],
@@ -377,6 +383,21 @@ def test_the_folder_of_the_weights_can_be_wrong(
     [
         ("a: 1", "expected a field 'model', found a"),
         ("model: 3", "model: expected a mapping, found 3"),
+        ("model: 3\npretrained_model_dir: x", "model: expected a mapping, found 3"),
+        (
+            "model: {model_config: {model_type: qwen3_moe}, num_experts: 4}",
+            "model.num_experts: expected it in model.model_config, found it beside that",
+        ),
+        (
+            "model: {model_type: qwen3_moe, architectures: [MyMoeForCausalLM]}",
+            "architectures: expected a class of the family qwen3_moe, Qwen3Moe, found "
+            '"MyMoeForCausalLM"; if its experts compute the same, --family qwen3_moe',
+        ),
+        (
+            "moe_config: {expert_num: 8}\nmodel: {model_config: {type: LlamaConfig}, "
+            "arch: {type: MyMoe}}",
+            'model.arch.type: expected LlamaForCausalLM, found "MyMoe"',
+        ),
         ("model: {model_config: [1]}", "model_config: expected a mapping, found [1]"),
         ("moe_config: 4\nmodel: {hidden_size: 1}", "moe_config: expected a mapping, found 4"),
         (

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from hpmoe_ir.diagnostics import InputError
-from hpmoe_ir.frontends.config_file import ConfigOptions, config_layer
+from hpmoe_ir.frontends.config_file import config_layer
+from hpmoe_ir.frontends.config_model import ConfigOptions
 
 ROOT = Path(__file__).parents[3]
 CONFIGS = ROOT / "test" / "data" / "configs"
