@@ -128,6 +128,7 @@ COMMON_NOTES: tuple[Note, ...] = (
             "shared_intermediate_size",
         )
     ),
+    Note("swiglu_limits_shared", "shared experts clamp", _NONE),
     Note("use_shared_expert_gating", "shared experts have a gate", _OFF),
     *(
         Note(field, "dense layers first", _NONE)
@@ -230,14 +231,15 @@ COMMON_NOTES: tuple[Note, ...] = (
 OUTSIDE = frozenset(
     # The file itself, and how programs handle it.
     """
-    architectures attn_implementation auto_map chunk_size_feed_forward dtype experts_implementation
-    finetuning_task id2label is_decoder is_encoder_decoder keys_to_ignore_at_inference label2id
-    license model_type model_version name_or_path num_labels output_attentions
-    output_hidden_states output_past output_router_logits prefix problem_type pruned_heads
-    pretraining_tp return_dict task_specific_params tf_legacy_loss tie_encoder_decoder
-    tie_word_embeddings tie_embedding tokenizer_class torch_dtype torchscript transformers_version
-    unsloth_fixed unsloth_version use_bfloat16 use_cache _name_or_path _attn_implementation
-    _attn_implementation_autoset _attn_implementation_internal _commit_hash _experts_implementation
+    architectures attn_implementation auto_map chunk_size_feed_forward dtype
+    experts_implementation finetuning_task id2label is_decoder is_encoder_decoder
+    keys_to_ignore_at_inference label2id license model_type model_version name_or_path
+    num_labels output_attentions output_hidden_states output_past output_router_logits prefix
+    problem_type pruned_heads pretraining_tp return_dict task_specific_params tf_legacy_loss
+    tie_encoder_decoder tie_word_embeddings tie_embedding tokenizer_class torch_dtype
+    torchscript transformers_version unsloth_fixed unsloth_version use_bfloat16 use_cache
+    _name_or_path _attn_implementation _attn_implementation_autoset
+    _attn_implementation_internal _commit_hash _experts_implementation
     _experts_implementation_internal
     """
     # Sizes of the rest of the model.
@@ -245,37 +247,38 @@ OUTSIDE = frozenset(
     add_cross_attention cross_attention_hidden_size head_dim d_head max_length
     max_position_embeddings max_sequence_length max_seq_len max_window_layers model_max_length
     n_head n_heads n_layer n_layers n_kv_heads n_positions num_attention_groups
-    num_attention_heads num_heads num_hidden_layers num_key_value_heads num_layers
-    num_logits_to_keep original_max_position_embeddings seq_len seq_length vocab_size
+    num_attention_heads num_heads num_hidden_layers num_sliding_attention_heads
+    num_key_value_heads num_layers num_logits_to_keep original_max_position_embeddings seq_len
+    seq_length vocab_size
     """
     # Attention.
     """
     add_full_attention_sink_bias add_swa_attention_sink_bias attention_bias attention_chunk_size
     attention_dropout attention_head_dim attention_multiplier attention_other_setting
-    attention_output_multiplier attention_type attention_value_scale attn_config
-    attn_dropout attn_layer_offset attn_layer_period attn_logit_softcapping
-    attn_output_gate attn_scale attn_temperature_tuning attn_type_list attn_window_size block_size
-    clip_qkv cla_share_factor floor_scale full_attention_interval gate_attention
+    attention_output_multiplier attention_type attention_value_scale attn_config attn_dropout
+    attn_pdrop attn_layer_offset attn_layer_period attn_logit_softcapping attn_output_gate
+    attn_scale attn_temperature_tuning attn_type_list attn_window_size block_size clip_qkv
+    cla_share_factor floor_scale full_attention_interval gate_attention
     global_attn_every_n_layers hybrid_layer_pattern index_head_dim index_n_heads index_topk
     indexer_types indexer_rope_interleave kv_channels kv_lora_rank layer_group_size layer_types
-    linear_attn_config linear_conv_kernel_dim linear_key_head_dim linear_num_key_heads
-    linear_num_value_heads linear_value_head_dim linear_attn_alpha_factor linear_attn_beta_factor
-    full_attn_alpha_factor full_attn_beta_factor layernorm_full_attention_alpha
-    layernorm_full_attention_beta layernorm_linear_attention_alpha
-    layernorm_linear_attention_beta
-    mla_scale_kv_lora mla_scale_q_lora no_rope_layer_interval no_rope_layers q_lora_rank
-    qk_head_dim qk_layernorm qk_nope_head_dim qk_norm_type qk_rope_head_dim qkv_bias
-    query_pre_attn_scalar share_q_dim sliding_window sliding_window_pattern sliding_window_size
-    swa_head_dim swa_num_attention_heads swa_num_key_value_heads swa_rope_theta swa_v_head_dim
-    use_cla use_linear_silu use_mla use_qk_norm use_qkv_bias use_query_key_norm
-    use_sliding_window v_head_dim
+    linear_attn_config linear_conv_kernel_dim linear_head_dim linear_key_head_dim
+    linear_num_heads linear_num_key_heads linear_num_value_heads linear_value_head_dim
+    linear_attn_alpha_factor linear_attn_beta_factor full_attn_alpha_factor
+    full_attn_beta_factor layernorm_full_attention_alpha layernorm_full_attention_beta
+    layernorm_linear_attention_alpha layernorm_linear_attention_beta mla_scale_kv_lora
+    mla_scale_q_lora no_rope_layer_interval no_rope_layers q_lora_rank qk_head_dim qk_layernorm
+    qk_nope_head_dim qk_norm_type qk_rope_head_dim qkv_bias query_pre_attn_scalar share_q_dim
+    sliding_window sliding_window_pattern sliding_window_size swa_head_dim
+    swa_num_attention_heads swa_num_key_value_heads swa_rope_theta swa_v_head_dim use_cla
+    use_linear_silu use_mla use_qk_norm use_qkv_bias use_query_key_norm use_sliding_window
+    v_head_dim
     """
     # Positions.
     """
     beta_fast beta_slow max_position_embeddings mrope_section partial_rotary_factor
     position_embedding_type rope_interleave rope_parameters rope_scaling rope_theta rotary
-    rotary_base rotary_dim rotary_emb_base rotary_pct use_rotary_pos_emb
-    use_rope yarn_rope_theta
+    rotary_base rotary_dim rotary_emb_base rotary_pct use_rotary_pos_emb use_rope
+    yarn_rope_theta
     """
     # Embeddings, norms and the head; what happens between layers.
     """
@@ -283,10 +286,10 @@ OUTSIDE = frozenset(
     final_logit_softcapping fp32_residual_connection hidden_dropout hidden_dropout_prob
     initializer_range initializer_std layer_norm_eps layer_norm_epsilon layernorm_epsilon
     lm_head_bias lm_head_multiplier logits_scaling mup_enabled norm_bias norm_eps norm_epsilon
-    norm_head norm_softmax norm_type normalization_function output_dropout output_multiplier_scale
-    post_norm postnorm layernorm_mlp_alpha layernorm_mlp_beta mlp_alpha_factor mlp_beta_factor
-    rescale_prenorm_residual resid_pdrop residual_dropout residual_in_fp32 rms_norm_eps
-    rmsnorm_eps sandwich_norm use_rmsnorm weight_init_std
+    norm_head norm_softmax norm_type normalization_function output_dropout
+    output_multiplier_scale post_norm postnorm layernorm_mlp_alpha layernorm_mlp_beta
+    mlp_alpha_factor mlp_beta_factor rescale_prenorm_residual resid_pdrop residual_dropout
+    residual_in_fp32 rms_norm_eps rmsnorm_eps sandwich_norm use_rmsnorm weight_init_std
     """
     # State-space and convolution layers.
     """
@@ -296,13 +299,15 @@ OUTSIDE = frozenset(
     mamba_expand mamba_head_dim mamba_hidden_act mamba_inner_layernorms mamba_n_groups
     mamba_n_heads mamba_num_heads mamba_proj_bias mamba_ssm_cache_dtype mamba_ssm_dtype
     short_conv_kernel_size ssm_state_size time_step_floor time_step_limit time_step_max
-    time_step_min time_step_rank use_conv_bias use_mamba_kernels use_mambapy
+    time_step_min time_step_rank use_associative_scan use_conv_bias use_mamba_kernels
+    use_mambapy
     """
     # Prediction of several tokens.
     """
     mtp_layer_types mtp_layers_block_type mtp_loss_scaling_factor mtp_mlp_layer_types
-    mtp_num_layers mtp_transformer_layers num_mtp_layers num_mtp_modules num_nextn_predict_layers
-    mtp_hybrid_override_pattern mtp_num_hidden_layers mtp_use_dedicated_embeddings use_mtp
+    mtp_num_layers mtp_transformer_layers num_mtp_layers num_mtp_modules
+    num_nextn_predict_layers mtp_hybrid_override_pattern mtp_num_hidden_layers
+    mtp_use_dedicated_embeddings use_mtp
     """
     # How a router is trained; where its arithmetic is done.
     """
@@ -314,12 +319,12 @@ OUTSIDE = frozenset(
     """
     # Generation, and other modalities.
     """
-    audio_config bad_words_ids bos_token_id diversity_penalty do_sample early_stopping
-    encoder_no_repeat_ngram_size eos_token_id exponential_decay_length_penalty forced_bos_token_id
-    forced_eos_token_id length_penalty min_length no_repeat_ngram_size num_beam_groups num_beams
-    num_return_sequences output_scores pad_id pad_token_id projector_config remove_invalid_values
-    repetition_penalty return_dict_in_generate sep_token_id suppress_tokens temperature typical_p
-    vision_config
+    audio_config bad_words_ids begin_suppress_tokens bos_token_id diversity_penalty do_sample
+    early_stopping encoder_no_repeat_ngram_size eos_token_id exponential_decay_length_penalty
+    forced_bos_token_id forced_eos_token_id length_penalty min_length no_repeat_ngram_size
+    num_beam_groups num_beams num_return_sequences output_scores pad_id pad_token_id
+    projector_config remove_invalid_values repetition_penalty top_p projector_bias
+    return_dict_in_generate sep_token_id suppress_tokens temperature typical_p vision_config
     """.split()
 )
 """Names of fields that don't concern the experts."""

@@ -95,7 +95,13 @@ FAMILIES: tuple[Family, ...] = (
         "glm4_moe",
         "GLM-4.5, GLM-4.5-Air, GLM-4.6, GLM-4.7",
         experts=_DEEPSEEK_EXPERTS,
-        model_types=("glm4v_moe", "glm4v_moe_text", "glm4_moe_lite", "glm_moe_dsa"),
+        model_types=(
+            "glm4v_moe",
+            "glm4v_moe_text",
+            "Glm4vMoe_text",
+            "glm4_moe_lite",
+            "glm_moe_dsa",
+        ),
         architectures=("Glm4Moe", "Glm4vMoe", "Glm4MoeLite", "GlmMoeDsa"),
         facts=("router: sigmoid",),
         outside=("intermediate_size",),
@@ -148,6 +154,7 @@ FAMILIES: tuple[Family, ...] = (
         rules=(
             Rule("ffn_config.ffn_act_fn.name", SWIGLU, SPELLED_SILU, "silu"),
             Rule("ffn_config.uniform_expert_assignment", NO_DROP, (False, None)),
+            Rule("ffn_config.top_k", "the default of sampling", (None, 50)),
         ),
         notes=(
             Note("ffn_config.moe_normalize_expert_weights", "router normalises by the p-norm, p"),

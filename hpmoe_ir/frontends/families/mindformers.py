@@ -23,31 +23,32 @@ _OUTSIDE = tuple(
     attn_allgather attn_allreduce attn_reduce_scatter batch_size bias_dropout_fusion
     bias_swiglu_fusion calculate_per_token_loss checkpoint_name_or_path compute_dtype
     context_parallel context_parallel_algo context_parallel_size cp_comm_type cpu_offloading
-    cpu_offloading_num_layers data_parallel data_parallel_size default_prefetch disable_lazy_inline
-    embedding_init_type experimental_attention_variant extend_method factor ffn_concat
-    fine_grain_interleave fp16_lm_cross_entropy fused_norm fused_rms_norm
+    cpu_offloading_num_layers data_parallel data_parallel_size default_prefetch
+    disable_lazy_inline embedding_init_type experimental_attention_variant extend_method factor
+    ffn_concat fine_grain_interleave fp16_lm_cross_entropy fused_norm fused_rms_norm
     gradient_aggregation_group hierarchical_context_parallel_sizes ignore_token_id init_method
     init_method_std input_layout input_sliced_sig is_dynamic is_sample_acceleration layer_swap
     layernorm_compute_dtype layernorm_compute_type llm_backend mask_func_type max_decode_length
-    max_position_embedding micro_batch_num mindformers_version mla_qkv_concat
-    model_architecture model_parallel monitor_config mp_comm_recompute mscale mscale_all_dim
-    mtp_depth mtp_loss_factor multi_latent_attention nope_layer_interval normalization
-    npu_nums_per_device num_blocks num_decoder_layers num_encoder_layers num_query_groups offset
-    op_swap output_layer_init_method parallel_config parallel_optimizer
-    parallel_optimizer_comm_recompute param_init_std_rules param_init_type params_dtype pet_config
-    pipeline_model_parallel_size pipeline_stage post_process pp_interleave_num pre_process
-    print_separate_loss qk_pos_emb_head_dim qkv_concat qkv_has_bias quant_config recompute
-    recompute_slice_activation return_extra_loss rl_config rotary_cos_format rotary_dtype
-    rotary_interleaved rotary_percent rotary_scaling_factor rotary_seq_len_interpolation_factor
-    scaling_factor select_comm_recompute select_comm_recompute_exclude select_recompute
-    select_recompute_exclude seq_split_num sequence_parallel softmax_compute_dtype
-    softmax_compute_type softmax_scale sparse_mode swap tensor_model_parallel_size theta
-    track_max_attention_logit type ulysses_degree_in_cp untie_embeddings_and_output_weights
-    use_alibi_mask use_attention_mask use_attn_mask_compression
-    use_contiguous_weight_layout_attention use_eod_attn_mask_compression use_eod_reset
-    use_flash_attention use_fused_mla use_fused_rope use_past use_ring_attention use_rope_scaling
-    use_rope_slice use_rotary_position_ids use_seq_parallel virtual_pipeline_model_parallel_size
-    vocab_emb_dp window_attn_skip_freq window_size dataset_config top_p top_k
+    max_position_embedding micro_batch_num mindformers_version mla_qkv_concat model_architecture
+    model_parallel monitor_config mp_comm_recompute mscale mscale_all_dim mtp_depth
+    mtp_loss_factor multi_latent_attention nope_layer_interval normalization npu_nums_per_device
+    num_blocks num_decoder_layers num_encoder_layers num_query_groups offset op_swap
+    output_layer_init_method parallel_config parallel_optimizer
+    parallel_optimizer_comm_recompute param_init_std_rules param_init_type params_dtype
+    pet_config pipeline_model_parallel_size pipeline_stage post_process pp_interleave_num
+    pre_process print_separate_loss qk_pos_emb_head_dim qkv_concat qkv_has_bias quant_config
+    recompute recompute_slice_activation return_extra_loss rl_config rotary_cos_format
+    rotary_dtype rotary_interleaved rotary_percent rotary_scaling_factor
+    rotary_seq_len_interpolation_factor scaling_factor select_comm_recompute
+    select_comm_recompute_exclude select_recompute select_recompute_exclude seq_split_num
+    sequence_parallel softmax_compute_dtype softmax_compute_type softmax_scale sparse_mode swap
+    tensor_model_parallel_size theta track_max_attention_logit type ulysses_degree_in_cp
+    untie_embeddings_and_output_weights use_alibi_mask use_attention_mask
+    use_attn_mask_compression use_contiguous_weight_layout_attention
+    use_eod_attn_mask_compression use_eod_reset use_flash_attention use_fused_mla use_fused_rope
+    use_past use_ring_attention use_rope_scaling use_rope_slice use_rotary_position_ids
+    use_seq_parallel virtual_pipeline_model_parallel_size vocab_emb_dp window_attn_skip_freq
+    window_size dataset_config top_p top_k
     """
     # How experts are computed, their weights laid out and rows moved, which changes no result.
     """
