@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 from hpmoe_ir.dtypes import Dtype
 from hpmoe_ir.frontends.config_model import ConfigModel, ConfigOptions
@@ -125,7 +126,7 @@ class ConfigReader:
         layer = self.options.layer
         if layer is None or not isinstance(value, list):
             return value
-        values = list(values_in(value))
+        values = list(values_in(cast(object, value)))
         if not 0 <= layer < len(values):
             raise self.model.fail(
                 f"{field}: expected a value for layer {layer}, found {len(values)} values"
