@@ -139,8 +139,8 @@ def _place(text: str, path: Path, offset: int) -> str:
 
 def _load_yaml(path: Path) -> object:
     text = _read(path, MAX_YAML_BYTES)
-    loader = yaml.SafeLoader(text)
     try:
+        loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
         if node is None:
             return None

@@ -33,6 +33,13 @@ def chain(levels: int) -> str:
             "not YAML: could not determine a "
             "constructor for the tag 'tag:yaml.org,2002:python/name:os.system'",
         ),
+        (
+            "c.yaml",
+            "a: \0",
+            "",
+            "not YAML: unacceptable character #x0000: special characters are not allowed in "
+            '"<unicode string>", position 3',
+        ),
         ("c.toml", "", "", "expected a .json, .yaml or .yml file"),
         # Repeated fields.
         ("c.json", '{"a": 1,\n "a": 2}', ":2:2", "a: expected the field once, found it twice"),
@@ -102,7 +109,7 @@ def chain(levels: int) -> str:
             "expected a configuration of at most 262144 bytes, found more",
         ),
     ],
-    ids=range(26),
+    ids=range(27),
 )
 def test_files_are_refused(tmp_path: Path, name: str, content: str, place: str, message: str):
     path = tmp_path / name
