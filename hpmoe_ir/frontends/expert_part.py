@@ -31,6 +31,12 @@ VIEWS = (
 )
 """Primitives that change shape, type or place of a tensor but not its numbers."""
 
+GRADIENTS = "Gradients/"
+"""Scope of the nodes of gradients."""
+
+GRADIENT_ENDINGS = ("Grad", "GradV2", "GradExt", "Backward")
+"""Endings of primitives that only gradients have."""
+
 MAX_CANDIDATES = 8
 """Largest number of values tried as gate weights, which bounds the time to refuse a large graph."""
 
@@ -75,6 +81,7 @@ def find_expert_parts(graph: Graph) -> list[ExpertPart]:
     They are sorted by the position of that value. Raises InputError with the first unsupported
     node if there is none.
     """
+    _check_forward(graph)
     matmuls = tuple(op for op in graph.ops if _expert_weights(graph, op) is not None)
     first, second = _stages(graph, matmuls)
     part = upstream(graph, [ref for op in matmuls for ref in op.refs()])
@@ -89,6 +96,21 @@ def find_expert_parts(graph: Graph) -> list[ExpertPart]:
         ExpertPart(graph, first, second, x, ids, gate, after, ranks)
         for gate in _gates(graph, ids, moved, after)
     ]
+
+
+def _check_forward(graph: Graph) -> None:
+    """Raises InputError for a graph with gradients.
+
+    MindSpore puts the nodes that it derives below the scope `Gradients`, where a node of the
+    forward function never is, and names their primitives after it, as in `SwigluGrad`.
+    """
+    for op in graph.ops:
+        if op.scope.startswith(GRADIENTS) or op.kind.endswith(GRADIENT_ENDINGS):
+            raise refuse(
+                graph,
+                f"the graph holds gradients, the first node is {op.label}; export the forward "
+                "function, from which --direction backward derives the gradients",
+            )
 
 
 def refuse(graph: Graph, message: str) -> InputError:

@@ -16,7 +16,6 @@ from hpmoe_ir.driver.source import read_module
 from hpmoe_ir.driver.specs import passes_in, pipeline_text
 from hpmoe_ir.dtypes import DtypeError, check_dtype
 from hpmoe_ir.frontends.build_layer import layer_module
-from hpmoe_ir.frontends.config_file import config_layer
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.layer.config import LayerConfig, LayerError
 from hpmoe_ir.layer.routing import RoutingError, parse_routing
@@ -164,12 +163,9 @@ def resized(config: LayerConfig, args: argparse.Namespace) -> LayerConfig:
 
 
 def layer_of(args: argparse.Namespace) -> LayerConfig:
-    """Returns the layer of --preset or --config. Raises InputError."""
+    """Returns the layer of --preset. Raises InputError."""
     try:
-        if args.preset is not None:
-            config = preset_layer(args.preset)
-        else:
-            config = config_layer(Path(args.config))
+        config = preset_layer(args.preset)
     except LayerError as e:
         raise InputError(str(e)) from e
     return resized(config, args)

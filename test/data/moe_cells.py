@@ -240,6 +240,30 @@ class MixedTypes(Sorted):
         return ops.swiglu(h).astype(ms.float32)
 
 
+class Gradients(nn.Cell):
+    """The gradient of the tokens."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = Sorted()
+        self.set_inputs(Tensor(shape=(TOKENS, HIDDEN), dtype=ms.bfloat16))
+
+    def construct(self, x):
+        return ops.grad(self.layer)(x)
+
+
+class WeightGradients(Gradients):
+    """The result, and the gradients of the weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.gradients = ops.GradOperation(get_by_list=True)
+        self.weights = ms.ParameterTuple(self.layer.trainable_params())
+
+    def construct(self, x):
+        return self.layer(x), self.gradients(self.layer, self.weights)(x)
+
+
 GOOD = (DenseLoop, ScatterAdd, PickedWeights, FusedPermute, Surrounded, Sorted)
 BAD = (
     WrongActivation,
@@ -253,4 +277,6 @@ BAD = (
     TwoLayers,
     NoExperts,
     MixedTypes,
+    Gradients,
+    WeightGradients,
 )

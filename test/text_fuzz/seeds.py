@@ -78,7 +78,7 @@ training: &t
   local_batch_size: 3
 parallelism: {expert_parallel: 2}
 model:
-  model_type: telechat
+  model_type: telechat3_moe
   seq_length: 100
   hidden_size: 1792
   hidden_act: swiglu

@@ -146,6 +146,10 @@ SUM = (
 )
 
 
+GRADIENTS = "the graph holds gradients, the first node is "
+EXPORT = "; export the forward function, from which --direction backward derives the gradients"
+
+
 @pytest.mark.parametrize(
     "cell, message",
     [
@@ -194,6 +198,16 @@ SUM = (
             "can't import GroupedMatmul at Default/GroupedMatmul-op1: expected one element type in "
             "all expert matmuls, found bf16 and f32",
         ),
+        (
+            "Gradients",
+            GRADIENTS + "Add at Gradients/Default/layer-Sorted/Grad_TopK/Add-op0" + EXPORT,
+        ),
+        (
+            "WeightGradients",
+            GRADIENTS
+            + "Transpose at Gradients/Default/layer-Sorted/Grad_MatMulExt/Transpose-op0"
+            + EXPORT,
+        ),
     ],
 )
 def test_other_layers_are_refused(cells: Path, cell: str, message: str):
@@ -201,6 +215,29 @@ def test_other_layers_are_refused(cells: Path, cell: str, message: str):
     with pytest.raises(InputError) as e:
         mindir_layer(path)
     assert str(e.value) == f"{path}: error: {message}"
+
+
+@pytest.mark.parametrize(
+    "where, kind, scope",
+    [
+        ("Swiglu-op0", "SwigluGrad", ""),
+        ("Default/ReduceSum-op0", "ReduceSumGrad", ""),
+        ("Softmax-op0", "SoftmaxBackward", ""),
+        ("GroupedMatmul-op1", "GroupedMatmul", "Gradients/Default/n/Grad_GroupedMatmul/op0"),
+        ("Transpose-op1", "Transpose", "Gradients/Default/n/Grad_Transpose/op0"),
+        ("MoeTokenPermute-op0", "MoeTokenPermuteGradV2", ""),
+    ],
+)
+def test_graphs_with_gradients_are_refused(where: str, kind: str, scope: str):
+    graph = changed(
+        "ep1",
+        where,
+        lambda op: dataclasses.replace(op, kind=kind, scope=scope or op.scope),
+    )
+    with pytest.raises(InputError) as e:
+        import_graph(graph, name="g")
+    assert str(e.value).startswith(f"g: error: {GRADIENTS}{kind} at {scope or 'Default'}")
+    assert str(e.value).endswith(EXPORT)
 
 
 def changed(name: str, where: str, change: Callable[[GraphOp], GraphOp]) -> Graph:
