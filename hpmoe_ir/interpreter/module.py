@@ -24,13 +24,17 @@ from hpmoe_ir.interpreter.values import Array, PerRank, check_argument
 
 
 def run_module(
-    module: ModuleOp, function: str | None, args: Sequence[Sequence[Array]]
+    module: ModuleOp,
+    function: str | None,
+    args: Sequence[Sequence[Array]],
+    interpreter: Interpreter | None = None,
 ) -> list[PerRank]:
     """Runs `function`, or the only function with a body; returns `results[i][r]`.
 
     `args[i][r]` is argument i of rank r: int32 ids, and floats as float32 (float64 for f64), which
     are rounded to the argument's element type. `results[i][r]` is result i of rank r, in the same
-    types. Rows are not padded: a rank with t tokens has arrays of t rows.
+    types. Rows are not padded: a rank with t tokens has arrays of t rows. `interpreter`: one of
+    `module` without implementations, to be used instead of a new one.
 
     Raises InterpretationError, naming the argument and the rank, for values of a wrong shape or
     type, for ids out of range or repeated, and for more rows than a capacity.
@@ -57,7 +61,7 @@ def run_module(
                 for rank, array in enumerate(arrays)
             ]
         )
-    interpreter = Interpreter(module)
+    interpreter = interpreter or Interpreter(module)
     for functions in (FuncFunctions(), MoeFunctions(), CommFunctions(ranks)):
         interpreter.register_implementations(functions)
     _register_extensions(interpreter)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,24 +20,20 @@ from hpmoe_ir.driver.compiler import (
 )
 from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.dtypes import Dtype
-from hpmoe_ir.frontends.graph_layer import GraphLayer, graph_layer
+from hpmoe_ir.frontends.graph_layer import graph_layer
 from hpmoe_ir.interpreter.values import Array
-from hpmoe_ir.layer.values import LayerValues
 from hpmoe_ir.lowering.task_table import TableError, read_task_table
 from hpmoe_ir.run.directions import (
-    OUTPUT,
     backward_arguments,
     forward_arguments,
-    layer_gradients,
 )
 from hpmoe_ir.run.execution import build_program
-from hpmoe_ir.run.gradient_tolerance import compare_gradients, gradient_tolerance
 from hpmoe_ir.run.levels import CapacityError, StatusError, Values, explain, run_level
 from hpmoe_ir.run.signature import Signature, backward_of, signatures
-from hpmoe_ir.run.tolerance import Comparison, compare, tolerance
 from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
 from hpmoe_ir.runtime.cpu_model import MemoryModel
 from hpmoe_ir.runtime.device_fault import DeviceFault
+from hpmoe_ir.tools.layer_check import Check, LayerCheck
 from hpmoe_ir.tools.layer_options import (
     graph_of,
     pipeline_of,
@@ -87,6 +83,8 @@ class LayerRun:
         self.orders = orders_of(args)
         self.late = late_ranks(args)
         self.look: _FirstWrongTask | None = None
+        self.judged = True
+        """Whether every result that was to be checked has been judged."""
 
     def run(self) -> None:
         """Compiles the layer if necessary, runs it in all orders and performs the checks.
@@ -121,8 +119,14 @@ class LayerRun:
             self.say(line)
         values = [forward_arguments(forward, v) for v in launches]
         results = self._run_function(compiled, forward, layer.config.dtype, values)
-        if args.check and args.direction != "backward":
-            self._check_forward(compiled, layer, launches, results, forward)
+        check: LayerCheck | None = None
+        if args.check:
+            check = LayerCheck(
+                compiled, layer.is_textbook, forward, backward, self.reference, args.seed
+            )
+        if check is not None and args.direction != "backward":
+            self.progress("computing the reference")
+            self._report("check", check.output(launches, results), forward)
         if args.direction == "forward" or backward is None:
             return
         given = [
@@ -130,11 +134,9 @@ class LayerRun:
             for v, r in zip(launches, results, strict=True)
         ]
         found = self._run_function(compiled, backward, layer.config.dtype, given)
-        if args.check:
-            gradients = [
-                [layer_gradients(backward, forward, rank) for rank in launch] for launch in found
-            ]
-            self._check_backward(layer, launches, gradients, backward)
+        if check is not None:
+            self.progress("computing the reference")
+            self._report("gradients", check.gradients(launches, found), backward)
 
     def _compiled(self) -> Compiled:
         ctx = make_context()
@@ -260,69 +262,32 @@ class LayerRun:
         why = self.look.find(launch, seed)
         return f"\n  {why}" if why else ""
 
-    def _check_forward(
-        self,
-        compiled: Compiled,
-        layer: GraphLayer,
-        launches: Sequence[LayerValues],
-        results: Sequence[Sequence[Values]],
-        forward: Signature,
-    ) -> None:
-        self.progress("computing the reference")
-        output = forward.result(OUTPUT)
-        if layer.is_textbook:
-            references = self.reference.outputs(launches)
-            name = self.reference.name
-        else:
-            self.progress.note(
-                "the graph is not a plain expert layer; the reference is its own run at the moe "
-                "level in NumPy"
+    def _report(self, what: str, check: Check, signature: Signature) -> None:
+        """Prints what a check has found. Raises RunFailure if a result is wrong."""
+        seed = self.orders[0]
+        if check.wrong_gradient:
+            raise RunFailure(
+                what, f"{what} failed: {check.wrong_gradient}", direction=signature.direction
             )
-            name = "NumPy at the moe level"
-            values = [forward_arguments(forward, v) for v in launches]
-            found = run_level("moe", compiled, forward.name, values)
-            references = [[rank[output] for rank in launch] for launch in found]
-        comparisons = [
-            compare([rank[output] for rank in result], reference, tolerance(v))
-            for v, reference, result in zip(launches, references, results, strict=True)
-        ]
-        self._report("check", comparisons, name, forward)
-
-    def _check_backward(
-        self,
-        layer: GraphLayer,
-        launches: Sequence[LayerValues],
-        gradients: Sequence[Sequence[Mapping[str, Array]]],
-        backward: Signature,
-    ) -> None:
-        if not layer.is_textbook:
-            raise InputError(
-                "--check: the graph is not a plain expert layer, its gradients have no reference"
+        if (wrong := check.failure) is not None:
+            why = self._first_wrong_task(wrong.launch - 1, seed)
+            raise RunFailure(
+                what,
+                f"{what} failed: launch {wrong.launch}: {wrong.comparison}, against "
+                f"{check.reference}{why}",
+                direction=signature.direction,
+                orders=[seed],
             )
-        self.progress("computing the reference")
-        references = self.reference.gradients(launches)
-        comparisons = [
-            compare_gradients(found, reference, gradient_tolerance(v))
-            for v, reference, found in zip(launches, references, gradients, strict=True)
-        ]
-        self._report("gradients", comparisons, self.reference.name, backward)
-
-    def _report(
-        self, what: str, comparisons: Sequence[Comparison], name: str, signature: Signature
-    ) -> None:
-        """Prints the largest error of all launches. Raises RunFailure for the first that fails."""
-        for launch, result in enumerate(comparisons):
-            if not result.passed:
-                seed = self.orders[0]
-                why = self._first_wrong_task(launch, seed)
-                raise RunFailure(
-                    what,
-                    f"{what} failed: launch {launch + 1}: {result}, against {name}{why}",
-                    direction=signature.direction,
-                    orders=[seed],
-                )
-        worst = max(comparisons, key=lambda c: c.largest_ratio)
-        self.say(f"{what:<9} passed against {name}: {worst}")
+        worst = check.worst
+        if (unknown := check.not_judged) is not None:
+            self.judged = False
+            seen = f"; largest error {worst.largest_error:.3g}" if worst is not None else ""
+            self.say(
+                f"{what:<9} compared, not judged: launch {unknown.launch}: {unknown.reason}{seen}, "
+                f"against {check.reference}"
+            )
+            return
+        self.say(f"{what:<9} passed against {check.reference}: {worst}")
 
 
 def _kind(error: Exception) -> str:
