@@ -34,7 +34,7 @@ from hpmoe_ir.dialects import moe
 from hpmoe_ir.dialects.evaluation_error import EvaluationErrorTrait
 from hpmoe_ir.dialects.placement import AnyTensor
 from hpmoe_ir.dtypes import Dtype, Float64Array, unit_roundoff
-from hpmoe_ir.interpreter.module import run_module
+from hpmoe_ir.interpreter.module import register_functions, run_module
 from hpmoe_ir.interpreter.route import RankRoute
 from hpmoe_ir.interpreter.values import Array, PerRank
 
@@ -112,7 +112,6 @@ class Float64Function:
         """Retypes a copy of `module`, which is of the `moe` level."""
         self._module = module.clone()
         self._dtypes: dict[Operation, list[Dtype | None]] = {}
-        self._widths: Widths = {}
         for op in list(self._module.walk()):
             if not isinstance(op, FuncOp):
                 self._dtypes[op] = [_storage(result.type) for result in op.results]
@@ -123,28 +122,37 @@ class Float64Function:
         for op in self._module.ops:
             if isinstance(op, FuncOp) and not op.is_declaration:
                 op.update_function_type()
+        self._interpreter = _Float64Interpreter(self._module, self._dtypes)
+        self._registered = False
 
-    def exact(self, function: str, args: Sequence[Sequence[Array]]) -> list[PerRank]:
-        """Returns `results[i][r]` of `function` on `args[i][r]`, and notes the evaluation errors.
+    def exact(
+        self, function: str, args: Sequence[Sequence[Array]], *, note_errors: bool = True
+    ) -> list[PerRank]:
+        """Returns `results[i][r]` of `function` on `args[i][r]`, without rounding.
+
+        `note_errors`: whether to note the evaluation errors, for samples on the same values.
 
         A number beyond the range of its storage type is infinite. Raises InterpretationError, also
         for an operation of another package that can't be run in float64, and NotReproducible.
         """
-        return self._run(function, args, _Exact(self._module, self._dtypes, self._widths))
+        self._interpreter.sample = None
+        self._interpreter.note_errors = note_errors
+        return self._run(function, args)
 
     def sampled(
         self, function: str, args: Sequence[Sequence[Array]], sample: Sample
     ) -> list[PerRank]:
         """Returns the results with the rounding errors of `sample`, after a call of `exact`."""
-        interpreter = _Sampled(self._module, self._dtypes, self._widths, sample)
-        return self._run(function, args, interpreter)
+        self._interpreter.sample = sample
+        return self._run(function, args)
 
-    def _run(
-        self, function: str, args: Sequence[Sequence[Array]], interpreter: Interpreter
-    ) -> list[PerRank]:
+    def _run(self, function: str, args: Sequence[Sequence[Array]]) -> list[PerRank]:
+        if not self._registered:
+            register_functions(self._interpreter, self._module, len(args[0]) if args else 1)
+            self._registered = True
         with np.errstate(all="ignore"):
             try:
-                return run_module(self._module, function, args, interpreter)
+                return run_module(self._module, function, args, self._interpreter)
             except InterpretationError:
                 raise
             except Exception as e:  # the code of another package: it may raise anything
@@ -177,12 +185,17 @@ def _storage(type: Attribute) -> Dtype | None:
 
 
 def half_ulp(values: Float64Array, dtype: Dtype) -> Float64Array:
-    """Returns half the distance of neighbouring numbers of `dtype` at each value; 0 at 0."""
+    """Returns the largest error of rounding each value to `dtype`.
+
+    It is half the distance of the neighbouring numbers, and 0 for numbers of the type.
+    """
     exponent_bits = np.uint64(0x7FF0000000000000)
     bits = np.ascontiguousarray(values, np.float64).view(np.uint64)
     powers = (bits & exponent_bits).view(np.float64)
     spacing = unit_roundoff(dtype) * np.maximum(powers, 2.0 ** SMALLEST_EXPONENT[dtype])
-    return np.where(values == 0.0, 0.0, spacing)
+    lost = np.uint64(2.0**53 * unit_roundoff(dtype)) - np.uint64(1)
+    subnormal = powers < 2.0 ** SMALLEST_EXPONENT[dtype]
+    return np.where((bits & lost == 0) & ~subnormal | (values == 0.0), 0.0, spacing)
 
 
 def in_range(values: Float64Array, dtype: Dtype) -> Float64Array:
@@ -195,17 +208,20 @@ def in_range(values: Float64Array, dtype: Dtype) -> Float64Array:
 
 
 class _Float64Interpreter(Interpreter):
-    """An interpreter that changes the results of operations on tensors."""
+    """An interpreter of a graph in float64, which changes the results of operations on tensors."""
 
     dtypes: dict[Operation, list[Dtype | None]]
+    """Storage types of the results of each operation; None for those that are not floats."""
     widths: Widths
+    sample: Sample | None = None
+    """The errors to add; None to compute without rounding."""
+    note_errors: bool = True
+    """Whether to note the largest evaluation errors, without a sample."""
 
-    def __init__(
-        self, module: ModuleOp, dtypes: dict[Operation, list[Dtype | None]], widths: Widths
-    ) -> None:
+    def __init__(self, module: ModuleOp, dtypes: dict[Operation, list[Dtype | None]]) -> None:
         super().__init__(module)
         self.dtypes = dtypes
-        self.widths = widths
+        self.widths = {}
 
     def _run_op(self, op: Operation, inputs: PythonValues) -> OpImplResult:
         found = super()._run_op(op, inputs)
@@ -213,47 +229,60 @@ class _Float64Interpreter(Interpreter):
         if dtypes is None or isinstance(op, ReturnOp | CallOp):
             return found
         values = [
-            value if dtype is None else self.result(op, i, dtype, inputs, cast(PerRank, value))
+            value if dtype is None else self._result(op, i, dtype, inputs, cast(PerRank, value))
             for i, (value, dtype) in enumerate(zip(found.values, dtypes, strict=True))
         ]
         return OpImplResult(tuple(values), found.terminator_value)
 
-    def again(self, op: Operation, inputs: PythonValues, index: int) -> PerRank:
+    def _again(self, op: Operation, inputs: PythonValues, index: int) -> PerRank:
         """Returns a result of `op` on other inputs."""
         return cast(PerRank, super()._run_op(op, inputs).values[index])
 
-    def result(
+    def _result(
         self, op: Operation, index: int, dtype: Dtype, inputs: PythonValues, value: PerRank
     ) -> PerRank:
-        """Returns what becomes of a result with float elements."""
-        raise NotImplementedError
-
-
-class _Exact(_Float64Interpreter):
-    """Computes without rounding, and notes the largest evaluation error of each result."""
-
-    def result(
-        self, op: Operation, index: int, dtype: Dtype, inputs: PythonValues, value: PerRank
-    ) -> PerRank:
-        noted = self.widths.setdefault(op, [None] * len(op.results))
-        noted[index] = None if isinstance(op, _COPIES) else self._width(op, index, inputs, value)
+        if self.sample is not None:
+            return self._sampled(self.sample, op, index, dtype, value)
+        if self.note_errors:
+            noted = self.widths.setdefault(op, [None] * len(op.results))
+            copies = isinstance(op, _COPIES)
+            noted[index] = None if copies else self._width(op, index, inputs, value)
         return [in_range(np.asarray(array, np.float64), dtype) for array in value]
+
+    def _sampled(
+        self, sample: Sample, op: Operation, index: int, dtype: Dtype, value: PerRank
+    ) -> PerRank:
+        widths = self.widths[op][index]
+        if widths is None:
+            return value
+        # Operations of one name round the same number in the same way, so that what is recomputed
+        # is the same as what was computed.
+        kind = int.from_bytes(op.name.encode()[-8:], "little")
+        found: PerRank = []
+        for array, width in zip(value, widths, strict=True):
+            real = np.asarray(array, np.float64)
+            error = (width + half_ulp(real, dtype)) * sample.draw(real, kind)
+            found.append(in_range(real + error, dtype))
+        return found
 
     def _width(self, op: Operation, index: int, inputs: PythonValues, value: PerRank) -> PerRank:
         trait = op.get_trait(EvaluationErrorTrait)
         if trait is not None:
             return trait.evaluation_error(op, index, inputs, value)
         if isinstance(op, _REDUCTIONS):
-            sums = self.again(op, tuple(_absolute(v) for v in inputs), index)
-            return [_sum_width(total, terms) for total, terms in zip(sums, _terms(op, inputs))]
+            sums = self._again(op, tuple(_absolute(v) for v in inputs), index)
+            return [
+                _sum_width(own, total, terms)
+                for own, total, terms in zip(value, sums, _terms(op, inputs), strict=True)
+            ]
         if any(
             a.tobytes() != b.tobytes()
-            for a, b in zip(value, self.again(op, inputs, index), strict=True)
+            for a, b in zip(value, self._again(op, inputs, index), strict=True)
         ):
             raise NotReproducible(f"{op.name} gives other values for the same operands")
         widths = [FUNCTION_ERROR * np.abs(array.astype(np.float64)) for array in value]
         for seed in range(2):
-            moved = self.again(op, tuple(_moved(v, seed) for v in inputs), index)
+            moved = self._again(op, tuple(_moved(v, seed) for v in inputs), index)
             widths = [
                 np.maximum(width, np.abs(other - array) + FUNCTION_ERROR * np.abs(array))
                 for width, other, array in zip(widths, moved, value, strict=True)
@@ -300,41 +329,14 @@ def _terms(op: Operation, inputs: PythonValues) -> list[int]:
             return [1] * len(first)
 
 
-def _sum_width(total: Array, terms: int) -> Float64Array:
+def _sum_width(exact: Array, total: Array, terms: int) -> Float64Array:
     """Returns the error of a sum in float32, given the sum of the magnitudes of its terms.
 
-    Each partial sum, in any order, is at most `total`. The order in which a run adds may make it
-    overflow if `total` is beyond the range of float32, though the sum itself is not.
+    Each partial sum, in any order, is at most `total`. If that is beyond the range of float32, the
+    sum may overflow in one order and not in another: the error is infinite, unless terms of one
+    sign overflow anyway and the others can't.
     """
     width = np.sqrt(float(terms)) * FLOAT32 * total
-    return np.where(total > LARGEST["f32"], np.inf, width)
-
-
-class _Sampled(_Float64Interpreter):
-    """Adds the errors of a sample to each result."""
-
-    def __init__(
-        self,
-        module: ModuleOp,
-        dtypes: dict[Operation, list[Dtype | None]],
-        widths: Widths,
-        sample: Sample,
-    ) -> None:
-        super().__init__(module, dtypes, widths)
-        self.sample = sample
-
-    def result(
-        self, op: Operation, index: int, dtype: Dtype, inputs: PythonValues, value: PerRank
-    ) -> PerRank:
-        widths = self.widths[op][index]
-        if widths is None:
-            return value
-        # Operations of one name round the same number in the same way, so that what is recomputed
-        # is the same as what was computed.
-        kind = int.from_bytes(op.name.encode()[-8:], "little")
-        found: PerRank = []
-        for array, width in zip(value, widths, strict=True):
-            real = np.asarray(array, np.float64)
-            error = (width + half_ulp(real, dtype)) * self.sample.draw(real, kind)
-            found.append(in_range(real + error, dtype))
-        return found
+    largest = LARGEST["f32"]
+    overflows = (np.abs(exact) > 1.001 * largest) & (total - np.abs(exact) < largest)
+    return np.where((total > largest) & ~overflows, np.inf, width)

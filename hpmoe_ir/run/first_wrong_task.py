@@ -136,7 +136,7 @@ def _difference(task: TaskMemory, seen: TaskMemory, region: Access, dtype: Dtype
     else:
         scale = np.abs(expected[np.isfinite(expected)]).max(initial=0.0)
         with np.errstate(invalid="ignore"):
-            close = np.abs(expected - found) <= ROOM * unit_roundoff(dtype) * (1 + scale)
+            close = np.abs(expected - found) <= ROOM * unit_roundoff(dtype) * scale
             same = (expected == found) | (np.isnan(expected) & np.isnan(found))
         wrong = ~(close | same)
     if not wrong.any():

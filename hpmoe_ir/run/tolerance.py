@@ -26,6 +26,13 @@ SPREAD = 9.0
 """Bound of an error, in root mean squares of the samples. Student's t with 32 degrees of freedom
 exceeds 9 with a probability of 3e-10."""
 
+WHOLE_SPREAD = 6.0
+"""As `SPREAD`, of the two numbers that describe a result as a whole; exceeded with a probability of
+1e-6."""
+
+PILOTS = 8
+"""Samples that weigh the elements in the estimate of a scale; they count as samples as well."""
+
 POOLED = 0.25
 """Share of the row's mean square in that of an element: no element has less than half of its row's
 root mean square, since 32 samples may miss what happens to it rarely, as at the kink of a ReLU."""
@@ -71,7 +78,7 @@ class _Statistics:
     norm: float
     """Euclidean norm of all errors."""
     scale: float
-    """Component of all errors along the exact result."""
+    """Estimate of the relative error that all elements have in common."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,9 @@ class ResultBounds:
     row_scale: list[Float64Array]
     norm: float
     scale: float
+    weights: list[Float64Array]
+    """Weights of the errors in the estimate of a common relative error: the exact values over the
+    variances of their errors, so that elements known best count most."""
     reason: str = ""
     """Why the bounds say nothing about a run; empty if they do."""
 
@@ -103,8 +113,9 @@ class ResultBounds:
 class _Collected:
     """Sums over the samples of one result."""
 
-    def __init__(self, exact: Sequence[Float64Array]) -> None:
+    def __init__(self, exact: Sequence[Float64Array], pilots: Sequence[Sequence[Numbers]]) -> None:
         self.exact = list(exact)
+        self.weights = _weights(exact, pilots)
         self.element = [np.zeros(a.shape) for a in exact]
         self.unstable = [np.zeros(a.shape, bool) for a in exact]
         self.rows: list[list[Float64Array]] = []
@@ -118,7 +129,7 @@ class _Collected:
             error = signed_error(found, exact)
             unstable |= ~np.isfinite(error)
             errors.append(np.where(unstable, 0.0, error))
-        seen = _statistics(errors, self.exact)
+        seen = _statistics(errors, self.exact, self.weights)
         for total, own in zip(self.element, seen.element, strict=True):
             total += own**2
         self.rows.append(seen.row)
@@ -129,9 +140,7 @@ class _Collected:
     def bounds(self, name: str) -> ResultBounds:
         element: list[Float64Array] = []
         for total, unstable in zip(self.element, self.unstable, strict=True):
-            square = total / len(self.norms)
-            if square.size:
-                square = (1 - POOLED) * square + POOLED * square.mean(axis=-1, keepdims=True)
+            square = _pooled(total / len(self.norms))
             element.append(np.where(unstable, np.inf, SPREAD * np.sqrt(square)))
         lengths = [np.sqrt((_finite(a) ** 2).sum(axis=-1)) for a in self.exact]
         size = float(np.sqrt(sum((length**2).sum() for length in lengths)))
@@ -145,8 +154,9 @@ class _Collected:
                 SPREAD * _rms(np.stack(r)) + FUNCTION_ERROR * length * (_rms(np.stack(r)) > 0)
                 for r, length in zip(zip(*self.row_scales, strict=True), lengths, strict=True)
             ],
-            float(_norm_bound(np.array(self.norms))) + functions * size,
-            float(SPREAD * _rms(np.array(self.scales))) + functions * size,
+            float(_norm_bound(np.array(self.norms), WHOLE_SPREAD)) + functions * size,
+            float(WHOLE_SPREAD * _rms(np.array(self.scales))) + functions,
+            self.weights,
         )
 
 
@@ -154,8 +164,31 @@ def _rms(samples: Float64Array) -> Float64Array:
     return np.sqrt((samples**2).mean(axis=0))
 
 
-def _norm_bound(samples: Float64Array) -> Float64Array:
-    return MARGIN * _rms(samples) + SPREAD * samples.std(axis=0, ddof=1)
+def _norm_bound(samples: Float64Array, spread: float = SPREAD) -> Float64Array:
+    return MARGIN * _rms(samples) + spread * samples.std(axis=0, ddof=1)
+
+
+def _pooled(square: Float64Array) -> Float64Array:
+    """Returns mean squares of elements, drawn towards that of their row."""
+    if square.size == 0:
+        return square
+    return (1 - POOLED) * square + POOLED * square.mean(axis=-1, keepdims=True)
+
+
+def _weights(
+    exact: Sequence[Float64Array], pilots: Sequence[Sequence[Numbers]]
+) -> list[Float64Array]:
+    found: list[Float64Array] = []
+    total = 0.0
+    for rank, own in enumerate(exact):
+        errors = [_finite(signed_error(pilot[rank], own)) for pilot in pilots]
+        square = _pooled(sum((e**2 for e in errors), np.zeros(own.shape)) / max(len(errors), 1))
+        real = _finite(own)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            weight = np.where(square > 0, real / square, 0.0)
+        found.append(weight)
+        total += float((weight * real).sum())
+    return [weight / total for weight in found] if 0 < total < np.inf else [0 * w for w in found]
 
 
 def _finite(array: Float64Array) -> Float64Array:
@@ -172,11 +205,15 @@ def signed_error(found: Numbers, exact: Float64Array) -> Float64Array:
     return np.where(same, 0.0, np.where(np.isfinite(error), error, np.inf))
 
 
-def _statistics(errors: Sequence[Float64Array], exact: Sequence[Float64Array]) -> _Statistics:
+def _statistics(
+    errors: Sequence[Float64Array],
+    exact: Sequence[Float64Array],
+    weights: Sequence[Float64Array],
+) -> _Statistics:
     rows: list[Float64Array] = []
     scales: list[Float64Array] = []
-    square, along, size = 0.0, 0.0, 0.0
-    for error, own in zip(errors, exact, strict=True):
+    square, common = 0.0, 0.0
+    for error, own, weight in zip(errors, exact, weights, strict=True):
         real = _finite(own)
         rows.append(np.sqrt((error**2).sum(axis=-1)))
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -184,14 +221,14 @@ def _statistics(errors: Sequence[Float64Array], exact: Sequence[Float64Array]) -
             length = np.sqrt((real**2).sum(axis=-1))
             scales.append(np.abs(np.where(length > 0, product / length, 0.0)))
         square += float((error**2).sum())
-        along += float(product.sum())
-        size += float((length**2).sum())
+        with np.errstate(invalid="ignore"):
+            common += float((error * weight).sum())
     return _Statistics(
         [np.abs(error) for error in errors],
         rows,
         scales,
         float(np.sqrt(square)),
-        abs(along) / float(np.sqrt(size)) if size > 0 else 0.0,
+        abs(common),
     )
 
 
@@ -206,9 +243,12 @@ def derive_bounds(
     `SAMPLES + HELD_OUT` results of the same form. `reason` of a result is set if a sample that was
     held out exceeds the bounds, or if a result of zeros would not.
     """
-    collected = [_Collected(result) for result in exact]
     source = iter(samples)
-    for sample in islice(source, SAMPLES):
+    pilots = list(islice(source, PILOTS))
+    collected = [
+        _Collected(result, [pilot[i] for pilot in pilots]) for i, result in enumerate(exact)
+    ]
+    for sample in (*pilots, *islice(source, SAMPLES - PILOTS)):
         for one, own in zip(collected, sample, strict=True):
             one.add(own)
     found = [one.bounds(name) for one, name in zip(collected, names, strict=True)]
@@ -256,7 +296,7 @@ def compare_result(found: Sequence[Numbers], bounds: ResultBounds) -> Comparison
         error = signed_error(own, exact)
         errors.append(np.where(np.isfinite(bound), error, 0.0))
     with np.errstate(invalid="ignore"):
-        seen = _statistics(errors, bounds.exact)
+        seen = _statistics(errors, bounds.exact, bounds.weights)
     worst = [_element(found, bounds, seen), *_rows(bounds, seen), *_whole(bounds, seen)]
     ratio = max(w.ratio for w in worst)
     # An element says where the fault is, a row more than the whole.
@@ -315,7 +355,7 @@ def _whole(bounds: ResultBounds, seen: _Statistics) -> list[_Worst]:
         )
         for what, error, limit in (
             ("the norm of the error is", seen.norm, bounds.norm),
-            ("the error along the exact result is", seen.scale, bounds.scale),
+            ("the relative error common to its elements is", seen.scale, bounds.scale),
         )
     ]
 
