@@ -6,6 +6,7 @@ can also be rounded in a wrong way.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any, TypeAlias, cast
 
@@ -24,7 +25,7 @@ from hpmoe_ir.interpreter.values import PerRank
 
 Rows: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-Break: TypeAlias = Callable[[Rows, Dtype, np.random.Generator], Rows]
+Break: TypeAlias = Callable[[Rows, Dtype, random.Random], Rows]
 """(exact result of one rank, storage type, generator) -> what the broken kernel stores."""
 
 
@@ -33,67 +34,67 @@ def nearest(exact: Rows, dtype: Dtype) -> Rows:
     return round_to(exact, dtype)
 
 
-def zeros(exact: Rows, dtype: Dtype, rng: np.random.Generator) -> Rows:
+def zeros(exact: Rows, dtype: Dtype, rng: random.Random) -> Rows:
     return np.zeros(exact.shape, np.float32)
 
 
-def one_element(exact: Rows, dtype: Dtype, rng: np.random.Generator) -> Rows:
+def one_element(exact: Rows, dtype: Dtype, rng: random.Random) -> Rows:
     """One element is 0."""
     found = nearest(exact, dtype)
-    found.reshape(-1)[rng.integers(found.size)] = 0
+    found.reshape(-1)[rng.randrange(found.size)] = 0
     return found
 
 
-def one_row(exact: Rows, dtype: Dtype, rng: np.random.Generator) -> Rows:
+def one_row(exact: Rows, dtype: Dtype, rng: random.Random) -> Rows:
     """One row is 0."""
     found = nearest(exact, dtype)
-    found.reshape(-1, found.shape[-1])[rng.integers(found.size // found.shape[-1])] = 0
+    found.reshape(-1, found.shape[-1])[rng.randrange(found.size // found.shape[-1])] = 0
     return found
 
 
-def scaled(exact: Rows, dtype: Dtype, rng: np.random.Generator) -> Rows:
+def scaled(exact: Rows, dtype: Dtype, rng: random.Random) -> Rows:
     return nearest(1.01 * exact, dtype)
 
 
-def truncated(exact: Rows, dtype: Dtype, rng: np.random.Generator) -> Rows:
+def truncated(exact: Rows, dtype: Dtype, rng: random.Random) -> Rows:
     """Rounds toward zero."""
     ulp = np.maximum(2 * half_ulp(exact, dtype), 1e-300)
     return nearest(np.trunc(exact / ulp) * ulp, dtype)
 
 
-def one_bit_less(exact: Rows, dtype: Dtype, rng: np.random.Generator) -> Rows:
+def one_bit_less(exact: Rows, dtype: Dtype, rng: random.Random) -> Rows:
     """Rounds to numbers with one significand bit less."""
     ulp = np.maximum(4 * half_ulp(exact, dtype), 1e-300)
     return nearest(np.round(exact / ulp) * ulp, dtype)
 
 
-def last_column(exact: Rows, dtype: Dtype, rng: np.random.Generator) -> Rows:
+def last_column(exact: Rows, dtype: Dtype, rng: random.Random) -> Rows:
     """The last column is 0."""
     found = nearest(exact, dtype)
     found[..., -1] = 0
     return found
 
 
-def swapped_rows(exact: Rows, dtype: Dtype, rng: np.random.Generator) -> Rows:
+def swapped_rows(exact: Rows, dtype: Dtype, rng: random.Random) -> Rows:
     """Two neighbouring rows have each other's place."""
     found = nearest(exact, dtype)
     rows = found.reshape(-1, found.shape[-1])
     if len(rows) > 1:
-        at = int(rng.integers(len(rows) - 1))
+        at = rng.randrange(len(rows) - 1)
         rows[[at, at + 1]] = rows[[at + 1, at]]
     return found
 
 
-def stale_row(exact: Rows, dtype: Dtype, rng: np.random.Generator) -> Rows:
+def stale_row(exact: Rows, dtype: Dtype, rng: random.Random) -> Rows:
     """One row is that of an earlier launch: other numbers of the same size."""
     found = nearest(exact, dtype)
     rows = found.reshape(-1, found.shape[-1])
-    at = int(rng.integers(len(rows)))
-    rows[at] = nearest(rng.permutation(rows[at]), dtype)
+    at = rng.randrange(len(rows))
+    rows[at] = rng.sample(rows[at].tolist(), rows.shape[1])
     return found
 
 
-def wrong_sign(exact: Rows, dtype: Dtype, rng: np.random.Generator) -> Rows:
+def wrong_sign(exact: Rows, dtype: Dtype, rng: random.Random) -> Rows:
     return nearest(-exact, dtype)
 
 
@@ -124,7 +125,7 @@ class BrokenRun(Interpreter):
 
     broken: Operation | None = None
     how: str = ""
-    rng: np.random.Generator
+    rng: random.Random
 
     def __init__(self, module: ModuleOp, ranks: int) -> None:
         super().__init__(module)
@@ -132,7 +133,7 @@ class BrokenRun(Interpreter):
 
     def plan(self, broken: Operation | None, how: str, seed: int) -> None:
         """Says what the next run breaks."""
-        self.broken, self.how, self.rng = broken, how, np.random.default_rng(seed)
+        self.broken, self.how, self.rng = broken, how, random.Random(seed)
 
     def _run_op(self, op: Operation, inputs: PythonValues) -> OpImplResult:
         if op is not self.broken:
@@ -176,9 +177,10 @@ def applies(op: Operation, how: str) -> bool:
 
 
 def _wide(value: object) -> object:
-    if isinstance(value, list) and all(
-        isinstance(a, np.ndarray) for a in cast(list[object], value)
-    ):
-        arrays = cast(PerRank, value)
-        return [a.astype(np.float64) if a.dtype.kind == "f" else a for a in arrays]
+    if isinstance(value, list):
+        items = cast(list[object], value)
+        return [_wide(item) for item in items]
+    if isinstance(value, np.ndarray):
+        array = cast(Rows, value)
+        return array.astype(np.float64) if array.dtype.kind == "f" else array
     return value
