@@ -25,11 +25,12 @@ def main() -> int:
         for number in range(args.graphs):
             judge(JudgedGraph(number), range(args.seeds), outcomes)
             print(f"graph {number} of {args.graphs}", file=sys.stderr, flush=True)
-    largest = max(outcomes.right, default=0.0)
+    largest, nearest = max(outcomes.right, default=(0.0, ""))
     print(
         f"{len(outcomes.right)} results of right runs: {len(outcomes.failed)} failed, "
         f"{len(outcomes.not_judged)} not judged, largest error {largest:.2f} of the tolerance"
     )
+    print(f"  nearest: {nearest}")
     for line in (*outcomes.failed, *outcomes.not_judged):
         print(f"  {line}")
     for line in outcomes.table():

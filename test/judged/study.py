@@ -58,8 +58,8 @@ class Outcomes:
     None where the break did not change the result.
     """
 
-    right: list[float] = field(default_factory=list[float])
-    """Of runs that are right."""
+    right: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
+    """Of runs that are right, with what is nearest to its bound."""
     failed: list[str] = field(default_factory=list[str])
     """Right runs that failed."""
     not_judged: list[str] = field(default_factory=list[str])
@@ -187,7 +187,7 @@ def _right(
     """Notes the judgement of a run that is right; returns whether all of it could be judged."""
     for own, bound in zip(results, bounds, strict=True):
         comparison = compare_result(own, bound)
-        outcomes.right.append(comparison.largest_ratio)
+        outcomes.right.append((comparison.largest_ratio, f"{name}: {comparison.worst}"))
         if bound.reason:
             outcomes.not_judged.append(f"{name}: {bound.name}: {bound.reason}")
         elif not comparison.passed:

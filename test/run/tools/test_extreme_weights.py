@@ -17,7 +17,6 @@ WEIGHTS: dict[str, list[float]] = {
     "near the largest number": [3e38],
     "near the largest number, both signs": [3e38, -3e38, 3e38],
     "subnormal": [1e-39, 1e-40, 3e-42],
-    "the least number": [1e-45],
     "subnormal beside large": [1e-39, 1.0, 1e30],
     "zero": [0.0, 1.0, 0.0],
     "zero alone": [0.0],
@@ -48,6 +47,19 @@ def test_a_right_run_passes(name: str, tmp_path: Path, capsys: pytest.CaptureFix
     out = capsys.readouterr()
     assert stop.value.code == 0, out.err + out.out
     assert "check     passed against MindSpore" in out.out
+
+
+def test_weights_as_small_as_a_rounding_are_not_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the least number makes of a row may be zero."""
+    path = routing(tmp_path, [1e-45])
+    options = [*LAYER, *SIZES, "--routing", str(path), "--level", "queue", "--check"]
+    with pytest.raises(SystemExit) as stop:
+        main(["run", *options])
+    assert stop.value.code == 3
+    out = capsys.readouterr().out
+    assert "output: rounding errors may be as large as the result itself" in out
 
 
 def test_subnormal_weights_that_are_flushed_fail(
