@@ -31,10 +31,10 @@ def routing(folder: Path, weights: list[float]) -> Path:
     for rank in range(2):
         ids = np.argsort(rng.random((TOKENS, 4)), axis=1)[:, :2]
         arrays[f"ids.{rank}"] = ids.astype(np.int32)
-        arrays[f"gate.{rank}"] = np.resize(np.float32(weights), (TOKENS, 2))
+        arrays[f"gate.{rank}"] = np.resize(np.array(weights, np.float32), (TOKENS, 2))
     path = folder / "routing.npz"
     with path.open("wb") as file:
-        np.savez(file, **arrays)  # pyright: ignore[reportArgumentType]
+        np.savez(file, **arrays)
     return path
 
 
