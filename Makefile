@@ -14,7 +14,7 @@ CXX_FILES = $(shell git ls-files '*.h' '*.cpp')
 
 .DEFAULT_GOAL := help
 CASES ?= 1000
-.PHONY: help venv demo test lint types format-cxx lit pytest fuzz fuzz-text mutants format clean
+.PHONY: help venv demo test lint types format-cxx lit pytest fuzz fuzz-text judged mutants format clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -53,6 +53,9 @@ fuzz: $(STAMP) ## CASES generated graphs, of SEED, at all levels, 500 tile progr
 	PYTHONPATH=test $(BIN)/python -m generated levels --cases $(CASES) --seed $(SEED)
 	PYTHONPATH=test $(BIN)/python -m generated programs --count 500 --first $(SEED)
 	PYTHONPATH=test $(BIN)/python -m generated machines --count 200 --first $(SEED)
+
+judged: $(STAMP) ## right and broken runs of twenty graphs, 20 seeds each, as --check judges them
+	PYTHONPATH=test $(BIN)/python -m judged
 
 format: $(STAMP) ## rewrite Python and C++ in the house style
 	$(BIN)/ruff check --fix .

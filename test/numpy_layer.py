@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from hpmoe_ir.dtypes import Float64Array
 from hpmoe_ir.layer.values import LayerValues, all_tokens
-from hpmoe_ir.run.oracle import DoubleArray, expert_rows, silu
+from hpmoe_ir.run.oracle import expert_rows, silu
 
 
-def numpy_layer(values: LayerValues) -> list[DoubleArray]:
+def numpy_layer(values: LayerValues) -> list[Float64Array]:
     """Outputs of each rank in float64 [t_r, H], by the same formula as the oracle."""
     config = values.config
     x = all_tokens(values.x, config.dtype).astype(np.float64)

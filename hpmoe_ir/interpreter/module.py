@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from inspect import isclass
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.interpreter import Interpreter, InterpreterFunctions
@@ -24,13 +25,17 @@ from hpmoe_ir.interpreter.values import Array, PerRank, check_argument
 
 
 def run_module(
-    module: ModuleOp, function: str | None, args: Sequence[Sequence[Array]]
+    module: ModuleOp,
+    function: str | None,
+    args: Sequence[Sequence[Array]],
+    interpreter: Interpreter | None = None,
 ) -> list[PerRank]:
     """Runs `function`, or the only function with a body; returns `results[i][r]`.
 
     `args[i][r]` is argument i of rank r: int32 ids, and floats as float32 (float64 for f64), which
     are rounded to the argument's element type. `results[i][r]` is result i of rank r, in the same
-    types. Rows are not padded: a rank with t tokens has arrays of t rows.
+    types. Rows are not padded: a rank with t tokens has arrays of t rows. `interpreter`: one that
+    `register_functions` has prepared, to be used instead of a new one.
 
     Raises InterpretationError, naming the argument and the rank, for values of a wrong shape or
     type, for ids out of range or repeated, and for more rows than a capacity.
@@ -57,12 +62,23 @@ def run_module(
                 for rank, array in enumerate(arrays)
             ]
         )
-    interpreter = Interpreter(module)
+    if interpreter is None:
+        interpreter = Interpreter(module)
+        register_functions(interpreter, module, ranks)
+    # Numbers beyond the range are infinite, as on the device, and no mishap of this program.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return list(interpreter.call_op(op, tuple(values)))
+
+
+def register_functions(interpreter: Interpreter, module: ModuleOp, ranks: int) -> None:
+    """Registers the functions of all operations of `module`, for values of `ranks` ranks.
+
+    Raises InputError for invalid functions of another package.
+    """
     for functions in (FuncFunctions(), MoeFunctions(), CommFunctions(ranks)):
         interpreter.register_implementations(functions)
     _register_extensions(interpreter)
-    _register_rowwise(interpreter, op)
-    return list(interpreter.call_op(op, tuple(values)))
+    _register_rowwise(interpreter, module)
 
 
 def _register_extensions(interpreter: Interpreter) -> None:
@@ -83,9 +99,9 @@ def _register_extensions(interpreter: Interpreter) -> None:
             ) from e
 
 
-def _register_rowwise(interpreter: Interpreter, function: FuncOp) -> None:
-    """Registers row-wise operations of `function` that have no interpreter functions yet."""
-    rowwise = {type(op): op for op in function.walk() if op.has_trait(RowwiseTrait)}
+def _register_rowwise(interpreter: Interpreter, module: ModuleOp) -> None:
+    """Registers row-wise operations of `module` that have no interpreter functions yet."""
+    rowwise = {type(op): op for op in module.walk() if op.has_trait(RowwiseTrait)}
     for op_type in rowwise:
         # Raises if the operation already has functions, which are preferred.
         with suppress(ValueError):

@@ -66,14 +66,18 @@ def layer_gradients(
 
     `results` are the results of the backward function on this rank, in order.
     """
+    names = gradient_names(forward)
+    return {
+        names[role.number]: array
+        for role, array in backward.by_role(results).items()
+        if role.kind is RoleKind.ARGUMENT_GRADIENT and role.number in names
+    }
+
+
+def gradient_names(forward: Signature) -> dict[int, str]:
+    """Returns the oracle's name (`GRADIENTS`) of the gradient of an argument, by its number."""
     names = dict(zip((role for role in INPUTS if role != IDS), GRADIENTS, strict=True))
-    found: dict[str, Array] = {}
-    for role, array in backward.by_role(results).items():
-        if role.kind is RoleKind.ARGUMENT_GRADIENT and role.number is not None:
-            of = forward.arguments[role.number]
-            if of in names:
-                found[names[of]] = array
-    return found
+    return {i: names[of] for i, of in enumerate(forward.arguments) if of in names}
 
 
 def _inputs(values: LayerValues) -> list[dict[Role, Array]]:

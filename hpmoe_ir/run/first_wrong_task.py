@@ -134,10 +134,11 @@ def _difference(task: TaskMemory, seen: TaskMemory, region: Access, dtype: Dtype
     if expected.dtype.kind == "i":
         wrong = expected != found
     else:
-        scale = np.nanmax(np.abs(expected))
+        scale = np.abs(expected[np.isfinite(expected)]).max(initial=0.0)
         with np.errstate(invalid="ignore"):
-            close = np.abs(expected - found) <= ROOM * unit_roundoff(dtype) * (1 + scale)
-        wrong = ~(close | (np.isnan(expected) & np.isnan(found)))
+            close = np.abs(expected - found) <= ROOM * unit_roundoff(dtype) * scale
+            same = (expected == found) | (np.isnan(expected) & np.isnan(found))
+        wrong = ~(close | same)
     if not wrong.any():
         return ""
     at = tuple(int(i) for i in np.argwhere(wrong)[0])

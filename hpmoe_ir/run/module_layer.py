@@ -19,7 +19,7 @@ from hpmoe_ir.dialects.tile import BufferType, TasksOp, buffers_of, families_of,
 from hpmoe_ir.dtypes import Dtype
 from hpmoe_ir.frontends.build_layer import ARGUMENTS, ELEMENTS, layer_module
 from hpmoe_ir.frontends.graph_layer import GraphLayer, graph_layer
-from hpmoe_ir.kernels.matmul_tile import TILE_OPTIONS
+from hpmoe_ir.kernels.matmul import TILE_OPTIONS
 from hpmoe_ir.layer.config import LayerConfig, LayerError
 from hpmoe_ir.passes.analysis.level import level_of
 from hpmoe_ir.passes.convert_comm_to_tile import ConvertCommToTilePass

@@ -1,7 +1,8 @@
 """Reference results of MindSpore, independent of this project's arithmetic.
 
-`Oracle` computes a layer with MindSpore on the CPU in a separate process: in float32 throughout, on
-inputs rounded to the layer's element type, for the experts and tokens of all ranks together.
+`Oracle` computes a layer with MindSpore on the CPU in a separate process: in float64 throughout, on
+inputs rounded to the layer's element type, for the experts and tokens of all ranks together. In
+float32 MindSpore would flush subnormal router weights to zero.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 
-from hpmoe_ir.dtypes import Float32Array
+from hpmoe_ir.dtypes import Float64Array
 from hpmoe_ir.frontends.mindspore_process import (
     MINDSPORE_MISSING,
     mindspore_environment,
@@ -24,8 +25,6 @@ from hpmoe_ir.frontends.mindspore_process import (
 )
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.values import LayerValues, all_tokens
-
-DoubleArray: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
 
 SERVER = Path(__file__).with_name("oracle_server.py")
 
@@ -60,21 +59,21 @@ class Oracle:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def layer(self, values: LayerValues) -> list[Float32Array]:
-        """Returns the output of each rank, float32 [t_r, H]. Raises OracleError."""
+    def layer(self, values: LayerValues) -> list[Float64Array]:
+        """Returns the output of each rank, float64 [t_r, H]. Raises OracleError."""
         tokens = values.tokens
         if sum(tokens) == 0:
-            return [np.zeros((0, values.config.hidden), np.float32) for _ in tokens]
+            return [np.zeros((0, values.config.hidden)) for _ in tokens]
         return split_ranks(self._run(_inputs(values))["out"], tokens)
 
-    def gradients(self, values: LayerValues) -> list[dict[str, Float32Array]]:
-        """Returns the gradients of sum(out * dout) for each rank, by name, in float32.
+    def gradients(self, values: LayerValues) -> list[dict[str, Float64Array]]:
+        """Returns the gradients of sum(out * dout) for each rank, by name, in float64.
 
         dx [t_r, H], dgate [t_r, K], dw13 [L, H, 2I], dw2 [L, I, H]. Raises OracleError.
         """
         config, tokens = values.config, values.tokens
         dout = all_tokens(values.dout, config.dtype)
-        found = self._run({**_inputs(values), "dout": dout})
+        found = self._run({**_inputs(values), "dout": dout.astype(np.float64)})
         by_rank = (
             split_ranks(found["dx"], tokens),
             split_ranks(found["dgates"], tokens),
@@ -96,7 +95,7 @@ class Oracle:
             self._directory.cleanup()
             self._directory = None
 
-    def _run(self, arrays: dict[str, np.ndarray[Any, Any]]) -> dict[str, Float32Array]:
+    def _run(self, arrays: dict[str, np.ndarray[Any, Any]]) -> dict[str, Float64Array]:
         process, directory = self._start()
         self._cases += 1
         case = directory / f"case{self._cases}.npz"
@@ -112,7 +111,7 @@ class Oracle:
         if answer != "done":
             raise OracleError(f"MindSpore oracle: {answer.removeprefix('error: ')}")
         with np.load(output) as file:
-            result: dict[str, Float32Array] = {name: file[name] for name in file.files}
+            result: dict[str, Float64Array] = {name: file[name] for name in file.files}
         case.unlink()
         output.unlink()
         return result
@@ -173,15 +172,15 @@ def _inputs(values: LayerValues) -> dict[str, np.ndarray[Any, Any]]:
     """Returns a layer's inputs, concatenated over all ranks."""
     dtype = values.config.dtype
     return {
-        "x": all_tokens(values.x, dtype),
+        "x": all_tokens(values.x, dtype).astype(np.float64),
         "ids": np.concatenate([rank.ids for rank in values.routing]),
-        "gates": np.concatenate([rank.gates for rank in values.routing]),
-        "w13": all_tokens(values.w13, dtype),
-        "w2": all_tokens(values.w2, dtype),
+        "gates": np.concatenate([rank.gates for rank in values.routing]).astype(np.float64),
+        "w13": all_tokens(values.w13, dtype).astype(np.float64),
+        "w2": all_tokens(values.w2, dtype).astype(np.float64),
     }
 
 
-def split_ranks(rows: Float32Array, tokens: Sequence[int]) -> list[Float32Array]:
+def split_ranks(rows: Float64Array, tokens: Sequence[int]) -> list[Float64Array]:
     """Splits concatenated rows by rank; `tokens` has the number of rows of each rank."""
     return np.split(rows, np.cumsum(tokens)[:-1])
 
@@ -194,6 +193,6 @@ def expert_rows(config: LayerConfig, ids: np.ndarray[Any, Any]) -> list[np.ndarr
     return np.split(order, ends[:-1])
 
 
-def silu(g: DoubleArray) -> DoubleArray:
+def silu(g: Float64Array) -> Float64Array:
     """Computes g / (1 + exp(-g)) without overflow."""
     return g * 0.5 * (1.0 + np.tanh(0.5 * g))

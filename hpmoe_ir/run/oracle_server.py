@@ -26,9 +26,10 @@ from mindspore import Tensor, ops
 
 
 def moe_layer(x: Tensor, ids: Tensor, gates: Tensor, w13: Tensor, w2: Tensor) -> Tensor:
-    """Computes the layer in float32: each expert on the rows of its tokens, then the weighted sum.
+    """Computes the layer: each expert on the rows of its tokens, then the weighted sum.
 
-    x [t, H], ids int32 [t, K], gates [t, K], w13 [E, H, 2I], w2 [E, I, H]; returns [t, H].
+    x [t, H], ids int32 [t, K], gates [t, K], w13 [E, H, 2I], w2 [E, I, H]; returns [t, H]. All
+    floats have one type, which is float64 in the files of `hpmoe_ir.run.oracle`.
     """
     top_k = ids.shape[1]
     flat = ids.reshape(-1)

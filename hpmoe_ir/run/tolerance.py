@@ -1,55 +1,46 @@
-"""Error bounds of a layer's output, and comparison of outputs with a reference.
+"""Bounds of a result's rounding errors, derived from samples, and comparison of a run with them.
 
-The bound models each rounding of a run; docs/tolerance.md has the derivation. It is computed for
-each element from the operands: rounding errors within a few standard deviations pass, a missing
-row, expert or tile does not.
+The samples are runs of the graph in float64 with random rounding errors
+(`hpmoe_ir.interpreter.float64`). docs/tolerance.md describes the method and its confidence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from hpmoe_ir.dtypes import (
-    AnyFloats,
-    Dtype,
-    Float32Array,
-    Float64Array,
-    underflow_error,
-    unit_roundoff,
-)
-from hpmoe_ir.layer.config import LayerConfig
-from hpmoe_ir.layer.values import LayerValues, all_tokens
-from hpmoe_ir.run.oracle import expert_rows, silu
+from hpmoe_ir.dtypes import Float64Array
+from hpmoe_ir.interpreter.float64 import FUNCTION_ERROR
 
-SPREAD = 4.0
-"""Bound of a sum of independent roundings, relative to the root sum of squares of their maxima."""
+SAMPLES = 32
+"""Samples from which bounds are made."""
 
-ROW_SPREAD = 2.0
-"""As `SPREAD`, for the Euclidean norm of the error of a row."""
+HELD_OUT = 8
+"""Samples that must be within the bounds of the others, or nothing is judged."""
 
-FLOAT32 = 2.0**-24
-"""Unit roundoff of float32."""
+SPREAD = 12.0
+"""Bound of an error, in root mean squares of the samples. Student's t with 32 degrees of freedom
+exceeds 12 with a probability of 2e-13; errors behind a kink have heavier tails."""
 
-FUNCTION_ERROR = 16 * FLOAT32
-"""Relative error of swiglu in float32: exp, division, two products, with a margin for the device's
-approximations (exp and division within 4 units in the last place each)."""
+WHOLE_SPREAD = 8.0
+"""As `SPREAD`, of the two numbers that describe a result as a whole; exceeded with a probability of
+4e-9."""
 
-SILU_SLOPE = 1.1
-"""Largest slope of silu (1.0998 at g = 2.4)."""
+PILOTS = 8
+"""Samples that weigh the elements in the estimate of a scale; they count as samples as well."""
 
+POOLED = 0.25
+"""Share of the row's mean square in that of an element: no element has less than half of its row's
+root mean square, since 32 samples may miss what happens to it rarely, as at the kink of a ReLU."""
 
-@dataclass(frozen=True)
-class RankBound:
-    """Error bounds of one rank's output."""
+MARGIN = 1.25
+"""Factor of the mean norm, for what the model of the errors leaves out."""
 
-    element: Float64Array
-    """[t, H]: largest absolute error of each element."""
-    row: Float64Array
-    """[t]: largest Euclidean norm of the error of each row."""
+Numbers: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)
@@ -74,148 +65,300 @@ class Comparison:
         )
 
 
-def tolerance(values: LayerValues) -> list[RankBound]:
-    """Returns bounds on |run - reference| for each rank, computed from the inputs of the run.
+@dataclass(frozen=True)
+class _Statistics:
+    """What is bounded of the errors of one result, by rank."""
 
-    The run rounds h, a, y and the output to the layer's element type and accumulates in float32;
-    the reference uses float32 or better throughout.
-    """
-    config = values.config
-    x = all_tokens(values.x, config.dtype).astype(np.float64)
-    ids = np.concatenate([rank.ids for rank in values.routing])
-    gates = np.concatenate([rank.gates for rank in values.routing]).astype(np.float64)
-    w13 = all_tokens(values.w13, config.dtype)
-    w2 = all_tokens(values.w2, config.dtype)
-    copies = np.zeros((ids.size, config.hidden))
-    squares = np.zeros((ids.size, config.hidden))
-    for expert, pairs in enumerate(expert_rows(config, ids)):
-        if pairs.size:
-            errors = expert_errors(
-                x[pairs // config.top_k],
-                w13[expert].astype(np.float64),
-                w2[expert].astype(np.float64),
-                config,
-            )
-            copies[pairs], squares[pairs] = errors.y, errors.squares_y
-    shape = (*ids.shape, config.hidden)
-    y, s = copies.reshape(shape), squares.reshape(shape)
-    weighted = y * gates[:, :, None]
-    out = weighted.sum(axis=1)
-    magnitude = np.abs(weighted).sum(axis=1)
-    s = (s * gates[:, :, None] ** 2).sum(axis=1)
-    s += 2 * config.top_k * (2 * FLOAT32 * magnitude) ** 2
-    element = SPREAD * np.sqrt(s)
-    final = rounding(np.abs(out) + element, config.dtype)
-    element += final
-    row = ROW_SPREAD * np.sqrt((s + final**2).sum(axis=1))
-    ends = np.cumsum(values.tokens)[:-1]
-    return [
-        RankBound(e, r) for e, r in zip(np.split(element, ends), np.split(row, ends), strict=True)
-    ]
-
-
-def rounding(magnitude: Float64Array, dtype: Dtype) -> Float64Array:
-    """Returns the largest error of rounding a number of at most `magnitude` to `dtype`."""
-    return unit_roundoff(dtype) * magnitude + underflow_error(dtype)
+    element: list[Float64Array]
+    """Absolute errors."""
+    row: list[Float64Array]
+    """Euclidean norm of the errors of each row (the last axis)."""
+    row_scale: list[Float64Array]
+    """Component of each row's error along the exact row."""
+    norm: float
+    """Euclidean norm of all errors."""
+    scale: float
+    """Estimate of the relative error that all elements have in common."""
 
 
 @dataclass(frozen=True)
-class ExpertErrors:
-    """Intermediate and final values of one expert in float64, and squared errors of a run.
+class ResultBounds:
+    """The exact values of one result and the bounds of a run's errors."""
 
-    h [n, 2I], a [n, I], y [n, H]; the `squares_` arrays have the same shapes.
-    """
+    name: str
+    """What the result is, for messages."""
+    exact: list[Float64Array]
+    """Values by rank; infinite or NaN where a run's values must be so."""
+    element: list[Float64Array]
+    """Largest absolute error; infinite where overflow depends on rounding or order."""
+    row: list[Float64Array]
+    row_scale: list[Float64Array]
+    norm: float
+    scale: float
+    weights: list[Float64Array]
+    """Weights of the errors in the estimate of a common relative error: the exact values over the
+    variances of their errors, so that elements known best count most."""
+    reason: str = ""
+    """Why the bounds say nothing about a run; empty if they do."""
 
-    h: Float64Array
-    squares_h: Float64Array
-    a: Float64Array
-    squares_a: Float64Array
-    y: Float64Array
-    squares_y: Float64Array
-
-
-def expert_errors(
-    x: Float64Array, w13: Float64Array, w2: Float64Array, config: LayerConfig
-) -> ExpertErrors:
-    """Computes one expert with x [n, H], w13 [H, 2I], w2 [I, H], and its errors."""
-    width = config.width
-    h = x @ w13
-    squares_h = rounding(np.abs(h), config.dtype) ** 2 + sum_error(x, w13) ** 2
-    gate, up = h[:, :width], h[:, width:]
-    error_gate, error_up = np.sqrt(squares_h[:, :width]), np.sqrt(squares_h[:, width:])
-    s = silu(gate)
-    a = s * up
-    sigmoid = 0.5 * (1.0 + np.tanh(0.5 * gate))
-    # The slope may be small at the exact value but not at the rounded one: silu's second
-    # derivative, at most 0.5, bounds the difference.
-    slope = np.minimum(np.abs(sigmoid + s * (1.0 - sigmoid)) + 0.5 * error_gate, SILU_SLOPE)
-    squares_a = (
-        (slope * error_gate * (np.abs(up) + error_up)) ** 2
-        + (s * error_up) ** 2
-        + rounding(np.abs(a), config.dtype) ** 2
-        + (2 * FUNCTION_ERROR * a) ** 2
-    )
-    y = a @ w2
-    squares_y = (
-        squares_a @ (w2 * w2) + rounding(np.abs(y), config.dtype) ** 2 + sum_error(a, w2) ** 2
-    )
-    return ExpertErrors(h, squares_h, a, squares_a, y, squares_y)
+    def against(self, reference: Sequence[Numbers]) -> ResultBounds:
+        """Returns the same bounds around another exact result, where that is finite."""
+        exact = [
+            np.where(np.isfinite(own), other.astype(np.float64), own)
+            for own, other in zip(self.exact, reference, strict=True)
+        ]
+        return replace(self, exact=exact)
 
 
-def sum_error(lhs: Float64Array, rhs: Float64Array) -> Float64Array:
-    """Returns the root sum of squares of float32 roundings of lhs @ rhs in run and reference.
+class _Collected:
+    """Sums over the samples of one result."""
 
-    The error of each of the n additions is at most a unit roundoff of a partial sum, which is at
-    most |lhs| |rhs| by the Cauchy-Schwarz inequality, in any order of summation.
-    """
-    terms = lhs.shape[1]
-    norms = np.linalg.norm(lhs, axis=1)[:, None] * np.linalg.norm(rhs, axis=0)[None, :]
-    return np.sqrt(2.0 * terms) * FLOAT32 * norms
+    def __init__(self, exact: Sequence[Float64Array], pilots: Sequence[Sequence[Numbers]]) -> None:
+        self.exact = list(exact)
+        self.weights = _weights(exact, pilots)
+        self.element = [np.zeros(a.shape) for a in exact]
+        self.unstable = [np.zeros(a.shape, bool) for a in exact]
+        self.rows: list[list[Float64Array]] = []
+        self.row_scales: list[list[Float64Array]] = []
+        self.norms: list[float] = []
+        self.scales: list[float] = []
+
+    def add(self, sample: Sequence[Numbers]) -> None:
+        errors: list[Float64Array] = []
+        for found, exact, unstable in zip(sample, self.exact, self.unstable, strict=True):
+            error = signed_error(found, exact)
+            unstable |= ~np.isfinite(error)
+            errors.append(np.where(unstable, 0.0, error))
+        seen = _statistics(errors, self.exact, self.weights)
+        for total, own in zip(self.element, seen.element, strict=True):
+            total += own**2
+        self.rows.append(seen.row)
+        self.row_scales.append(seen.row_scale)
+        self.norms.append(seen.norm)
+        self.scales.append(seen.scale)
+
+    def bounds(self, name: str) -> ResultBounds:
+        element: list[Float64Array] = []
+        for total, unstable in zip(self.element, self.unstable, strict=True):
+            square = _pooled(total / len(self.norms))
+            element.append(np.where(unstable, np.inf, SPREAD * np.sqrt(square)))
+        lengths = [np.sqrt((_finite(a) ** 2).sum(axis=-1)) for a in self.exact]
+        size = float(np.sqrt(sum((length**2).sum() for length in lengths)))
+        functions = FUNCTION_ERROR * (float(max(self.norms, default=0.0)) > 0)
+        return ResultBounds(
+            name,
+            self.exact,
+            element,
+            [_norm_bound(np.stack(r)) for r in zip(*self.rows, strict=True)],
+            [
+                SPREAD * _rms(np.stack(r)) + FUNCTION_ERROR * length * (_rms(np.stack(r)) > 0)
+                for r, length in zip(zip(*self.row_scales, strict=True), lengths, strict=True)
+            ],
+            float(_norm_bound(np.array(self.norms), WHOLE_SPREAD)) + functions * size,
+            float(WHOLE_SPREAD * _rms(np.array(self.scales))) + functions,
+            self.weights,
+        )
 
 
-def compare(
-    outputs: Sequence[AnyFloats],
-    reference: Sequence[Float32Array | Float64Array],
-    bounds: Sequence[RankBound],
-) -> Comparison:
-    """Compares the outputs of all ranks, [t_r, H] each, with the reference.
+def _rms(samples: Float64Array) -> Float64Array:
+    return np.sqrt((samples**2).mean(axis=0))
 
-    Raises ValueError for an output of another shape.
-    """
-    largest, ratio, elements, worst, passed = 0.0, 0.0, 0, "", True
-    for rank, (out, exact, bound) in enumerate(zip(outputs, reference, bounds, strict=True)):
-        if out.shape != exact.shape:
-            raise ValueError(f"rank {rank}: expected output {exact.shape}, found {out.shape}")
-        elements += out.size
-        if out.size == 0:
-            continue
-        # Unwritten memory is filled with signalling NaN.
+
+def _norm_bound(samples: Float64Array, spread: float = SPREAD) -> Float64Array:
+    return MARGIN * _rms(samples) + spread * samples.std(axis=0, ddof=1)
+
+
+def _pooled(square: Float64Array) -> Float64Array:
+    """Returns mean squares of elements, drawn towards that of their row."""
+    if square.size == 0:
+        return square
+    return (1 - POOLED) * square + POOLED * square.mean(axis=-1, keepdims=True)
+
+
+def _weights(
+    exact: Sequence[Float64Array], pilots: Sequence[Sequence[Numbers]]
+) -> list[Float64Array]:
+    found: list[Float64Array] = []
+    total = 0.0
+    for rank, own in enumerate(exact):
+        errors = [_finite(signed_error(pilot[rank], own)) for pilot in pilots]
+        square = _pooled(sum((e**2 for e in errors), np.zeros(own.shape)) / max(len(errors), 1))
+        real = _finite(own)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            weight = np.where(square > 0, real / square, 0.0)
+        found.append(weight)
+        total += float((weight * real).sum())
+    return [weight / total for weight in found] if 0 < total < np.inf else [0 * w for w in found]
+
+
+def _finite(array: Float64Array) -> Float64Array:
+    return np.where(np.isfinite(array), array, 0.0)
+
+
+def signed_error(found: Numbers, exact: Float64Array) -> Float64Array:
+    """Returns found - exact; 0 where both are the same infinity or NaN, infinite where one is."""
+    # Unwritten memory is filled with signalling NaN.
+    with np.errstate(invalid="ignore"):
+        real = found.astype(np.float64)
+        error = real - exact
+    same = (real == exact) | (np.isnan(real) & np.isnan(exact))
+    return np.where(same, 0.0, np.where(np.isfinite(error), error, np.inf))
+
+
+def _statistics(
+    errors: Sequence[Float64Array],
+    exact: Sequence[Float64Array],
+    weights: Sequence[Float64Array],
+) -> _Statistics:
+    rows: list[Float64Array] = []
+    scales: list[Float64Array] = []
+    square, common = 0.0, 0.0
+    for error, own, weight in zip(errors, exact, weights, strict=True):
+        real = _finite(own)
+        rows.append(np.sqrt((error**2).sum(axis=-1)))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            product = (error * real).sum(axis=-1)
+            length = np.sqrt((real**2).sum(axis=-1))
+            scales.append(np.abs(np.where(length > 0, product / length, 0.0)))
+        square += float((error**2).sum())
         with np.errstate(invalid="ignore"):
-            error = np.abs(out.astype(np.float64) - exact.astype(np.float64))
-        error[~np.isfinite(error)] = np.inf
-        ratios = error / bound.element
-        rows = np.sqrt((error**2).sum(axis=1)) / bound.row
-        passed &= bool(ratios.max() <= 1.0 and rows.max() <= 1.0)
-        largest = max(largest, float(error.max()))
-        here = max(float(ratios.max()), float(rows.max()))
-        if here > ratio or not worst:
-            ratio = max(ratio, here)
-            worst = _describe(rank, out, exact, ratios, rows)
-    return Comparison(passed, largest, ratio, elements, worst)
-
-
-def _describe(
-    rank: int,
-    out: np.ndarray[Any, Any],
-    exact: np.ndarray[Any, Any],
-    ratios: Float64Array,
-    rows: Float64Array,
-) -> str:
-    by_row = rows.max() > ratios.max()
-    token = int(rows.argmax()) if by_row else int(ratios.max(axis=1).argmax())
-    column = int(ratios[token].argmax())
-    what = "row as a whole, worst at column" if by_row else "column"
-    return (
-        f"rank {rank}, token {token}, {what} {column}: expected {exact[token, column]:.6g}, "
-        f"found {out[token, column]:.6g}"
+            common += float((error * weight).sum())
+    return _Statistics(
+        [np.abs(error) for error in errors],
+        rows,
+        scales,
+        float(np.sqrt(square)),
+        abs(common),
     )
+
+
+def derive_bounds(
+    names: Sequence[str],
+    exact: Sequence[Sequence[Float64Array]],
+    samples: Iterable[Sequence[Sequence[Numbers]]],
+) -> list[ResultBounds]:
+    """Derives the bounds of each result from `SAMPLES` samples, and tries them on `HELD_OUT` more.
+
+    `exact[i][r]` is result i of rank r, called `names[i]`; `samples` yields at least
+    `SAMPLES + HELD_OUT` results of the same form. `reason` of a result is set if a sample that was
+    held out exceeds the bounds, or if a result of zeros would not.
+    """
+    source = iter(samples)
+    pilots = list(islice(source, PILOTS))
+    collected = [
+        _Collected(result, [pilot[i] for pilot in pilots]) for i, result in enumerate(exact)
+    ]
+    for sample in (*pilots, *islice(source, SAMPLES - PILOTS)):
+        for one, own in zip(collected, sample, strict=True):
+            one.add(own)
+    found = [one.bounds(name) for one, name in zip(collected, names, strict=True)]
+    for sample in islice(source, HELD_OUT):
+        for i, own in enumerate(sample):
+            if not found[i].reason and not compare_result(own, found[i]).passed:
+                reason = (
+                    "rounding errors change it in jumps, as of an operation that is not continuous"
+                )
+                found[i] = replace(found[i], reason=reason)
+    return [bounds if bounds.reason else _with_zeros(bounds) for bounds in found]
+
+
+def _with_zeros(bounds: ResultBounds) -> ResultBounds:
+    """Returns bounds that say why nothing is judged if a result of zeros would pass."""
+    judged = [np.isfinite(e) for e in bounds.element]
+    if any(a.size for a in bounds.exact) and not any(j.any() for j in judged):
+        return replace(bounds, reason="every element may overflow")
+    nonzero = any((a[j] != 0).any() for a, j in zip(bounds.exact, judged, strict=True))
+    zeros = [np.zeros(a.shape) for a in bounds.exact]
+    if nonzero and compare_result(zeros, bounds).passed:
+        return replace(bounds, reason="rounding errors may be as large as the result itself")
+    return bounds
+
+
+@dataclass(frozen=True)
+class _Worst:
+    ratio: float
+    text: str
+
+
+def compare_result(found: Sequence[Numbers], bounds: ResultBounds) -> Comparison:
+    """Compares a result, `found[r]` of each rank, with its exact values.
+
+    Raises ValueError for an array of another shape.
+    """
+    errors: list[Float64Array] = []
+    for rank, (own, exact, bound) in enumerate(
+        zip(found, bounds.exact, bounds.element, strict=True)
+    ):
+        if own.shape != exact.shape:
+            raise ValueError(
+                f"rank {rank}: expected {bounds.name} of {exact.shape}, found {own.shape}"
+            )
+        error = signed_error(own, exact)
+        errors.append(np.where(np.isfinite(bound), error, 0.0))
+    with np.errstate(invalid="ignore"):
+        seen = _statistics(errors, bounds.exact, bounds.weights)
+    worst = [_element(found, bounds, seen), *_rows(bounds, seen), *_whole(bounds, seen)]
+    ratio = max(w.ratio for w in worst)
+    # An element says where the fault is, a row more than the whole.
+    most = next((w for w in worst if w.ratio > 1.0), max(worst, key=lambda w: w.ratio))
+    largest = max((float(e.max()) for e in seen.element if e.size), default=0.0)
+    elements = sum(e.size for e in errors)
+    return Comparison(ratio <= 1.0, largest, ratio, elements, most.text)
+
+
+def _ratios(errors: Numbers, bounds: Numbers) -> Float64Array:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.where(errors == 0, 0.0, errors / bounds)
+    return np.where(np.isnan(found), np.inf, found)
+
+
+def _element(found: Sequence[Numbers], bounds: ResultBounds, seen: _Statistics) -> _Worst:
+    worst = _Worst(0.0, "")
+    for rank, (errors, own) in enumerate(zip(seen.element, bounds.element, strict=True)):
+        if errors.size == 0:
+            continue
+        ratios = _ratios(errors, own)
+        at = np.unravel_index(int(ratios.argmax()), ratios.shape)
+        if ratios[at] > worst.ratio:
+            text = (
+                f"rank {rank}, {bounds.name}{_place(at)}: expected {bounds.exact[rank][at]:.6g}, "
+                f"found {found[rank][at]:.6g}"
+            )
+            worst = _Worst(float(ratios[at]), text)
+    return worst
+
+
+def _rows(bounds: ResultBounds, seen: _Statistics) -> list[_Worst]:
+    worst: list[_Worst] = []
+    for what, errors, limits in (
+        ("the norm of its error is", seen.row, bounds.row),
+        ("its error along the exact row is", seen.row_scale, bounds.row_scale),
+    ):
+        for rank, (error, limit) in enumerate(zip(errors, limits, strict=True)):
+            if error.size == 0:
+                continue
+            ratios = _ratios(error, limit)
+            at = np.unravel_index(int(ratios.argmax()), ratios.shape)
+            text = (
+                f"rank {rank}, row {_place(at)} of {bounds.name}: {what} {error[at]:.3g}, expected "
+                f"at most {limit[at]:.3g}"
+            )
+            worst.append(_Worst(float(ratios[at]), text))
+    return worst
+
+
+def _whole(bounds: ResultBounds, seen: _Statistics) -> list[_Worst]:
+    return [
+        _Worst(
+            float(_ratios(np.array(error), np.array(limit))),
+            f"{bounds.name} as a whole: {what} {error:.3g}, expected at most {limit:.3g}",
+        )
+        for what, error, limit in (
+            ("the norm of the error is", seen.norm, bounds.norm),
+            ("the relative error common to its elements is", seen.scale, bounds.scale),
+        )
+    ]
+
+
+def _place(at: Sequence[Any]) -> str:
+    return f"[{', '.join(str(int(i)) for i in at)}]"

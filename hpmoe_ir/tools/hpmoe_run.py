@@ -68,7 +68,13 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="when writes of the generated code are visible: at once; or (default) late and out of "
         "order until a barrier; or so, and lines enter data caches early",
     )
-    parser.add_argument("--check", action="store_true", help="compare with MindSpore")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="judge the results, by bounds derived from the graph, against MindSpore or, if the "
+        "graph is not a plain expert layer, against the graph in float64; exit status 3 if they "
+        "can only be compared",
+    )
     parser.add_argument(
         "--shrink",
         action="store_true",
@@ -88,9 +94,13 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
-    """Runs the command; returns status 0 only if the run and all requested checks succeed."""
+    """Runs the command; returns status 0 only if the run and all requested checks succeed.
+
+    Returns `NOT_JUDGED` if nothing has failed but a result could not be judged.
+    """
     from hpmoe_ir.driver.source import make_context
     from hpmoe_ir.tools.command_line import changed, command_line
+    from hpmoe_ir.tools.layer_check import NOT_JUDGED
     from hpmoe_ir.tools.layer_run import LayerRun
     from hpmoe_ir.tools.progress import Progress
     from hpmoe_ir.tools.reference import Reference
@@ -128,4 +138,4 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
             seeds = ",".join(str(seed) for seed in failure.orders)
             alone = changed(args, interleavings=1, order_seed=seeds)
             raise failure.with_more(f"run it alone: {command(alone)}") from failure
-    return 0
+    return 0 if layer_run.judged else NOT_JUDGED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,26 +15,22 @@ from hpmoe_ir.driver.compiled_files import read_compiled
 from hpmoe_ir.driver.compiler import Compiled, CompiledKernel, PassError
 from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.dtypes import Dtype
-from hpmoe_ir.frontends.build_layer import ARGUMENTS
 from hpmoe_ir.frontends.graph_layer import GraphLayer
 from hpmoe_ir.interpreter.values import Array
-from hpmoe_ir.layer.values import LayerValues
 from hpmoe_ir.lowering.task_table import TableError, read_task_table
+from hpmoe_ir.run.check_graph import check_graph
 from hpmoe_ir.run.directions import (
-    OUTPUT,
     backward_arguments,
     forward_arguments,
-    layer_gradients,
 )
 from hpmoe_ir.run.execution import build_program
-from hpmoe_ir.run.gradient_tolerance import compare_gradients, gradient_tolerance
 from hpmoe_ir.run.levels import CapacityError, StatusError, Values, explain, run_level
 from hpmoe_ir.run.module_layer import module_layer
 from hpmoe_ir.run.signature import Signature, backward_of, forward_signature, signatures
-from hpmoe_ir.run.tolerance import Comparison, compare, tolerance
 from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
 from hpmoe_ir.runtime.cpu_model import MemoryModel
 from hpmoe_ir.runtime.device_fault import DeviceFault
+from hpmoe_ir.tools.layer_check import Check, LayerCheck
 from hpmoe_ir.tools.layer_input import check_level, compile_input, layer_input, pipeline_of
 from hpmoe_ir.tools.layer_options import refuse_pipeline, refuse_sizes
 from hpmoe_ir.tools.progress import Progress
@@ -80,6 +76,8 @@ class LayerRun:
         self.orders = orders_of(args)
         self.late = late_ranks(args)
         self.look: _FirstWrongTask | None = None
+        self.judged = True
+        """Whether every result that was to be checked has been judged."""
 
     def run(self) -> None:
         """Compiles the layer if necessary, runs it in all orders and performs the checks.
@@ -98,8 +96,6 @@ class LayerRun:
             )
         if args.check and layer.is_textbook:
             self.reference.check_installed()
-        elif args.check:
-            self._reference_level(compiled)
         known = signatures(compiled.modules[compiled.level])
         forward = forward_signature(known)
         backward = backward_of(known, forward.name)
@@ -107,6 +103,7 @@ class LayerRun:
             raise InputError(
                 "there is no backward direction; compile the graph with --direction both"
             )
+        graph = check_graph(compiled, layer, backward) if args.check else None
         launches = values_of(args, layer.config)
         self.say(layer_line(layer.config))
         self.say(routing_line(args, launches))
@@ -116,8 +113,13 @@ class LayerRun:
             self.say(line)
         values = [forward_arguments(forward, v) for v in launches]
         results = self._run_function(compiled, forward, layer.config.dtype, values)
-        if args.check and args.direction != "backward":
-            self._check_forward(compiled, layer, launches, results, forward)
+        check: LayerCheck | None = None
+        if graph is not None:
+            check = LayerCheck(graph, layer.is_textbook, self.reference, args.seed)
+        if graph is not None and check is not None and args.direction != "backward":
+            self.progress("computing the reference")
+            ordered = [[graph.in_order(forward, forward, rank) for rank in n] for n in results]
+            self._report("check", check.output(launches, ordered), forward)
         if args.direction == "forward" or backward is None:
             return
         given = [
@@ -125,11 +127,10 @@ class LayerRun:
             for v, r in zip(launches, results, strict=True)
         ]
         found = self._run_function(compiled, backward, layer.config.dtype, given)
-        if args.check:
-            gradients = [
-                [layer_gradients(backward, forward, rank) for rank in launch] for launch in found
-            ]
-            self._check_backward(layer, launches, gradients, backward)
+        if graph is not None and check is not None:
+            self.progress("computing the reference")
+            ordered = [[graph.in_order(backward, forward, rank) for rank in n] for n in found]
+            self._report("gradients", check.gradients(launches, ordered), backward)
 
     def _compiled(self) -> Compiled:
         ctx = make_context()
@@ -273,86 +274,32 @@ class LayerRun:
         why = self.look.find(launch, seed)
         return f"\n  {why}" if why else ""
 
-    def _check_forward(
-        self,
-        compiled: Compiled,
-        layer: GraphLayer,
-        launches: Sequence[LayerValues],
-        results: Sequence[Sequence[Values]],
-        forward: Signature,
-    ) -> None:
-        self.progress("computing the reference")
-        output = forward.result(OUTPUT)
-        if layer.is_textbook:
-            references = self.reference.outputs(launches)
-            name = self.reference.name
-        else:
-            level = self._reference_level(compiled)
-            self.progress.note(
-                f"the graph is not a plain expert layer; the reference is its own run at the "
-                f"{level} level in NumPy"
+    def _report(self, what: str, check: Check, signature: Signature) -> None:
+        """Prints what a check has found. Raises RunFailure if a result is wrong."""
+        seed = self.orders[0]
+        if check.wrong_gradient:
+            raise RunFailure(
+                what, f"{what} failed: {check.wrong_gradient}", direction=signature.direction
             )
-            name = f"NumPy at the {level} level"
-            graph = compiled.graph if level == "moe" else None
-            upper = compiled if graph is None else Compiled(graph, {"moe": graph}, {}, "")
-            own = forward_signature(signatures(upper.modules[level]))
-            values = [forward_arguments(own, v) for v in launches]
-            found = run_level(level, upper, own.name, values)
-            place = own.result(OUTPUT)
-            references = [[rank[place] for rank in launch] for launch in found]
-        comparisons = [
-            compare([rank[output] for rank in result], reference, tolerance(v))
-            for v, reference, result in zip(launches, references, results, strict=True)
-        ]
-        self._report("check", comparisons, name, forward)
-
-    def _reference_level(self, compiled: Compiled) -> str:
-        """Returns the level that can be run in NumPy as a reference. Raises InputError."""
-        if compiled.graph is not None:
-            return "moe"
-        if compiled.level == "comm" and self.args.level != "comm":
-            return "comm"
-        raise InputError(
-            "--check: there is no reference: the input has no graph, and is not a plain expert "
-            f"layer of {', '.join(ARGUMENTS.values())}; give the graph's functions in the same "
-            "file, or run without --check"
-        )
-
-    def _check_backward(
-        self,
-        layer: GraphLayer,
-        launches: Sequence[LayerValues],
-        gradients: Sequence[Sequence[Mapping[str, Array]]],
-        backward: Signature,
-    ) -> None:
-        if not layer.is_textbook:
-            raise InputError(
-                "--check: the graph is not a plain expert layer, its gradients have no reference"
+        if (wrong := check.failure) is not None:
+            why = self._first_wrong_task(wrong.launch - 1, seed)
+            raise RunFailure(
+                what,
+                f"{what} failed: launch {wrong.launch}: {wrong.comparison}, against "
+                f"{check.reference}{why}",
+                direction=signature.direction,
+                orders=[seed],
             )
-        self.progress("computing the reference")
-        references = self.reference.gradients(launches)
-        comparisons = [
-            compare_gradients(found, reference, gradient_tolerance(v))
-            for v, reference, found in zip(launches, references, gradients, strict=True)
-        ]
-        self._report("gradients", comparisons, self.reference.name, backward)
-
-    def _report(
-        self, what: str, comparisons: Sequence[Comparison], name: str, signature: Signature
-    ) -> None:
-        """Prints the largest error of all launches. Raises RunFailure for the first that fails."""
-        for launch, result in enumerate(comparisons):
-            if not result.passed:
-                seed = self.orders[0]
-                why = self._first_wrong_task(launch, seed)
-                raise RunFailure(
-                    what,
-                    f"{what} failed: launch {launch + 1}: {result}, against {name}{why}",
-                    direction=signature.direction,
-                    orders=[seed],
-                )
-        worst = max(comparisons, key=lambda c: c.largest_ratio)
-        self.say(f"{what:<9} passed against {name}: {worst}")
+        worst = check.worst
+        if (unknown := check.not_judged) is not None:
+            self.judged = False
+            seen = f"; largest error {worst.largest_error:.3g}" if worst is not None else ""
+            self.say(
+                f"{what:<9} compared, not judged: launch {unknown.launch}: {unknown.reason}{seen}, "
+                f"against {check.reference}"
+            )
+            return
+        self.say(f"{what:<9} passed against {check.reference}: {worst}")
 
 
 def _kind(error: Exception) -> str:

@@ -9,7 +9,7 @@ from typing import Self
 from typing_extensions import TypeVar
 
 from hpmoe_ir.diagnostics import InputError, one_line
-from hpmoe_ir.dtypes import Float32Array
+from hpmoe_ir.dtypes import Float64Array
 from hpmoe_ir.frontends.mindspore_process import MINDSPORE_MISSING, mindspore_installed
 from hpmoe_ir.layer.values import LayerValues
 from hpmoe_ir.run.oracle import Oracle, OracleError
@@ -33,11 +33,11 @@ class Reference:
         """Name and version of MindSpore; the version is known after the first result."""
         return f"MindSpore {self._oracle.version}"
 
-    def outputs(self, launches: Sequence[LayerValues]) -> list[list[Float32Array]]:
+    def outputs(self, launches: Sequence[LayerValues]) -> list[list[Float64Array]]:
         """Returns the output of each launch and rank. Raises InputError if MindSpore fails."""
         return self._each(self._oracle.layer, launches)
 
-    def gradients(self, launches: Sequence[LayerValues]) -> list[list[dict[str, Float32Array]]]:
+    def gradients(self, launches: Sequence[LayerValues]) -> list[list[dict[str, Float64Array]]]:
         """Returns the gradients of each launch and rank. Raises InputError if MindSpore fails."""
         return self._each(self._oracle.gradients, launches)
 

@@ -11,6 +11,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from generated.textbook import (
+    SPREAD,
     Numbers,
     Tokens,
     Value,
@@ -22,7 +23,6 @@ from hpmoe_ir.interpreter.values import Array
 from hpmoe_ir.passes.analysis.level import RUN_LEVELS
 from hpmoe_ir.run.execution import build_program
 from hpmoe_ir.run.levels import run_level
-from hpmoe_ir.run.tolerance import SPREAD
 
 SAME_BITS = (("moe", "comm"), ("tile", "queue"))
 """Levels that do the same arithmetic in the same order."""

@@ -1,7 +1,7 @@
 """The backward direction, whole: gradients from the generated code and every other level against
 MindSpore's `value_and_grad`.
 
-The tolerance is the derived bound of `hpmoe_ir.run.gradient_tolerance` (docs/tolerance.md).
+The tolerance is the derived bound of `hpmoe_ir.run.tolerance` (docs/tolerance.md).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from layer_bounds import compare_gradients, gradient_tolerance
 from xdsl.dialects.func import FuncOp
 
 from hpmoe_ir.dialects.role import Role
@@ -38,7 +39,6 @@ from hpmoe_ir.run.directions import (
     layer_gradients,
 )
 from hpmoe_ir.run.execution import build_program
-from hpmoe_ir.run.gradient_tolerance import compare_gradients, gradient_tolerance
 from hpmoe_ir.run.levels import run_level
 from hpmoe_ir.run.oracle import Oracle
 from hpmoe_ir.run.signature import signatures
@@ -169,12 +169,11 @@ def test_all_levels_agree_with_mindspore(case: Case, oracle: Oracle) -> None:
     references = [oracle.gradients(v) for v in values]
     compiled = case.compile()
     rounded = case.backward.weight_gradients == "activation"
+    bounds = [gradient_tolerance(v, rounded_weights=rounded) for v in values]
     for level in RUN_LEVELS:
         found = run_both(case, compiled, values, level)
-        for v, gradients, reference in zip(values, found, references, strict=True):
-            result = compare_gradients(
-                gradients, reference, gradient_tolerance(v, rounded_weights=rounded)
-            )
+        for bound, gradients, reference in zip(bounds, found, references, strict=True):
+            result = compare_gradients(gradients, reference, bound)
             assert result.passed, f"{level}: {result}"
     first = run_both(case, compiled, values, "code")
     for seed in range(1, case.interleavings):

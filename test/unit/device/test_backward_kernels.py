@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pytest
 
 from hpmoe_ir.dtypes import Dtype, from_bits, round_to, to_bits
-from hpmoe_ir.run.tolerance import FLOAT32, FUNCTION_ERROR
+from hpmoe_ir.interpreter.float64 import FLOAT32, FUNCTION_ERROR
 from hpmoe_ir.runtime.device_fault import DeviceFault
 
 DTYPES: tuple[Dtype, ...] = ("bf16", "f16")

@@ -9,7 +9,8 @@ float32:
   is off by at most n * v * sum |a b|; then one rounding to the element type, u * |result|;
 - weighted sum: one product and one addition for each of the K copies, (K + 1) * v * sum |g x|, and
   the same last rounding;
-- SwiGLU: relative FUNCTION_ERROR of hpmoe_ir.run.tolerance for exp, quotient and products, and u.
+- SwiGLU: relative FUNCTION_ERROR of hpmoe_ir.interpreter.float64 for exp, quotient and products,
+  and u.
 
 Each bound has half the least number of the element type added, for results that underflow.
 """
@@ -22,7 +23,7 @@ import numpy as np
 import pytest
 
 from hpmoe_ir.dtypes import Dtype, to_bits
-from hpmoe_ir.run.tolerance import FLOAT32, FUNCTION_ERROR
+from hpmoe_ir.interpreter.float64 import FLOAT32, FUNCTION_ERROR
 from hpmoe_ir.runtime.device_fault import DeviceFault
 
 DTYPES: tuple[Dtype, ...] = ("bf16", "f16")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from layer_bounds import compare, tolerance
 from numpy_layer import numpy_layer
 
 from hpmoe_ir.diagnostics import InputError
@@ -16,7 +17,6 @@ from hpmoe_ir.frontends.mindspore_process import mindspore_environment
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import RankRouting, parse_routing
 from hpmoe_ir.layer.values import make_values
-from hpmoe_ir.run.tolerance import compare, tolerance
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "mindspore_moe.py"
@@ -79,10 +79,8 @@ def test_the_example_computes_the_layer_that_is_imported(tmp_path: Path):
     )
     # The cell rounds the gate weights and the weighted rows to f16, which the layer does not.
     bounds = tolerance(values)
-    for bound in bounds:
-        bound.element[:] *= 2
-        bound.row[:] *= 2
-    assert compare([arrays["out"]], numpy_layer(values), bounds).passed
+    result = compare([arrays["out"]], numpy_layer(values), bounds)
+    assert result.largest_ratio < 2
 
 
 def test_mindir_files_are_read_directly():

@@ -31,8 +31,8 @@ def test_mindspore_and_numpy_agree(oracle: Oracle, routing: str, top_k: int, dty
     values = make_values(layer, [16, 0, 1, 7], parse_routing(routing), seed=4)
     for mine, theirs in zip(numpy_layer(values), oracle.layer(values), strict=True):
         assert mine.shape == theirs.shape
-        assert theirs.dtype == np.float32
-        assert np.abs(mine - theirs).max(initial=0.0) < 5e-6
+        assert theirs.dtype == np.float64
+        assert np.abs(mine - theirs).max(initial=0.0) < 1e-13
 
 
 def test_the_process_serves_many_cases(oracle: Oracle):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from layer_bounds import compare, tolerance
 from numpy_layer import numpy_layer
 
 from hpmoe_ir.dtypes import Dtype, Float32Array, round_to
@@ -13,7 +14,7 @@ from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import parse_routing
 from hpmoe_ir.layer.values import LayerValues, all_tokens, make_values
 from hpmoe_ir.run.oracle import expert_rows
-from hpmoe_ir.run.tolerance import Comparison, compare, tolerance
+from hpmoe_ir.run.tolerance import Comparison
 
 SIZES = [
     LayerConfig("narrow", hidden=16, width=16, experts=8, top_k=2, ranks=2, tokens=40),
@@ -91,7 +92,7 @@ def values(request: pytest.FixtureRequest, dtype: Dtype) -> LayerValues:
     return layer_values(request.param.with_sizes(dtype=dtype))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("config", SIZES, ids=lambda config: config.name)
 def test_honest_runs_pass(config: LayerConfig, dtype: Dtype, seed: int):
     result = Machine(layer_values(config.with_sizes(dtype=dtype), seed)).run()
@@ -140,7 +141,7 @@ def test_exchanged_halves_fail(values: LayerValues):
 def test_a_missing_expert_fails(values: LayerValues):
     result = Machine(values, y=drop_expert).run()
     assert not result.passed
-    assert "rank 0, token 3, " in str(result)
+    assert "rank 0, output[3, " in str(result)
 
 
 def test_missing_gate_weights_fail(values: LayerValues):
@@ -176,7 +177,7 @@ def test_values_that_are_no_numbers_fail(values: LayerValues):
     result = Machine(values, y=poison).run()
     assert not result.passed
     assert result.largest_error == np.inf
-    assert "rank 0, token 2, column 5: expected" in result.worst
+    assert "rank 0, output[2, 5]: expected" in result.worst
     assert result.worst.endswith("found nan")
 
 
@@ -190,5 +191,7 @@ def test_nothing_to_compare_passes():
 
 def test_another_shape_is_refused():
     values = layer_values(SIZES[0])
-    with pytest.raises(ValueError, match=r"rank 0: expected output \(13, 16\), found \(12, 16\)"):
+    with pytest.raises(
+        ValueError, match=r"rank 0: expected output of \(13, 16\), found \(12, 16\)"
+    ):
         compare([np.zeros((12, 16))] * 2, numpy_layer(values), tolerance(values))

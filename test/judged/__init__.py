@@ -1,0 +1,1 @@
+"""How `hpmoe run --check` judges right and broken runs of graphs with operators from outside."""
