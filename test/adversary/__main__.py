@@ -1,0 +1,64 @@
+"""`python -m adversary`: is there a program that verify-queues accepts and that goes wrong?"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from adversary.campaign import Disagreement, Tally, run_campaign
+
+MOST_REFUSED = 0.05
+"""Largest share of harmless programs that may be refused."""
+
+KEPT = 200
+"""Harmless programs that are refused, of which the text is kept."""
+
+
+def main() -> int:
+    """Runs the command; the status is 0 only if nothing harmful is accepted."""
+    parser = argparse.ArgumentParser(prog="python -m adversary", description=__doc__)
+    parser.add_argument("--programs", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--keep", type=Path, help="directory for programs of disagreement")
+    args = parser.parse_args()
+    print(f"seed {args.seed}", flush=True)
+    total = run_campaign(args.programs, args.seed, args.jobs, Progress())
+    for line in total.lines():
+        print(line)
+    if args.keep:
+        _keep(args.keep / "accepted", total.accepted_harmful)
+        _keep(args.keep / "refused", total.refused_harmless[:KEPT])
+    return 1 if total.accepted_harmful or total.refused_share >= MOST_REFUSED else 0
+
+
+def _keep(directory: Path, found: list[Disagreement]) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    for one in found:
+        head = [f"// {one.name}: {', '.join(one.changes)}", f"// {one.verdict.text}{one.proof}"]
+        path = directory / f"{one.name.replace('/', '-')}.mlir"
+        path.write_text("\n".join([*head, one.text]))
+
+
+class Progress:
+    """Says now and then how far a run is, on standard error."""
+
+    def __init__(self) -> None:
+        self.next = 0.0
+
+    def __call__(self, total: Tally) -> None:
+        if total.seconds >= self.next:
+            self.next = total.seconds + 10
+            harmful = len(total.accepted_harmful)
+            print(
+                f"{total.count} programs, {harmful} harmful ones accepted, "
+                f"{100 * total.refused_share:.1f} % of harmless ones refused, "
+                f"{total.seconds:.0f} s",
+                file=sys.stderr,
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

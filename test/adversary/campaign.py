@@ -1,0 +1,252 @@
+"""Many programs, each asked of the proof and of the judge: where do the two disagree?"""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import DiagnosticException, VerifyException
+
+from adversary.accesses import OutsideContract
+from adversary.bases import layer_base, tile_base
+from adversary.changes import MUTATIONS
+from adversary.judge import MANY, Verdict, judge
+from adversary.machine import small_machine
+from adversary.micro_programs import micro_program
+from hpmoe_ir.diagnostics import one_line
+from hpmoe_ir.dialects.queue import ProgramOp
+from hpmoe_ir.driver.compiler import module_text
+from hpmoe_ir.passes.verify_queues import verify_queues
+
+BLOCK = 50
+"""Programs of a block: those that are made by the compiler have one layer and one tile program to
+start from."""
+
+SOURCES = {"micro": 0.55, "layer": 0.25, "tiles": 0.2}
+"""Shares of the programs."""
+
+MOST_TRIES = 60
+"""Changes of one start that may be refused before the proof is asked."""
+
+REASONS = (
+    ("deadlock", "cannot end"),
+    ("count", "has threshold"),
+    ("order of shared memory", "shares memory with"),
+    ("use of shared memory", "uses both at the same time"),
+    ("order", "may start before that has ended"),
+    ("one family", "nothing orders them"),
+    ("unwritten", r"no task writes|no family before it writes|not written"),
+    ("overwritten in the next launch", r"may (write|read) .* in launch n"),
+    ("counted in the next launch", "may count"),
+    ("counters", r"cache line|counters \d+ to"),
+    ("capacity", "capacity|can deliver|rows"),
+    ("in place", "in place|itself"),
+)
+"""Reasons of refusals, by what their messages say."""
+
+
+def reason_of(message: str) -> str:
+    """Returns the kind of a refusal."""
+    for reason, pattern in REASONS:
+        if re.search(pattern, message):
+            return reason
+    return re.sub(r"@\w+|\d+|'[^']*'", "_", message)[:60]
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A program on which the proof and the judge disagree."""
+
+    name: str
+    """Block and place of the program, which `--only` takes."""
+    changes: tuple[str, ...]
+    proof: str
+    """The refusal; empty if the proof accepts."""
+    verdict: Verdict
+    text: str
+
+
+@dataclass
+class Tally:
+    """What became of many programs."""
+
+    programs: Counter[str] = field(default_factory=Counter[str])
+    """By source."""
+    no_program: Counter[str] = field(default_factory=Counter[str])
+    """Changes that leave no program: refused by the verifiers of the ops, or tiles don't fit."""
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    """(what the proof says, what the judge says)."""
+    harms: Counter[str] = field(default_factory=Counter[str])
+    """Kinds of harm of refused programs."""
+    reasons: Counter[str] = field(default_factory=Counter[str])
+    """Reasons for which harmless programs are refused."""
+    accepted_harmful: list[Disagreement] = field(default_factory=list[Disagreement])
+    refused_harmless: list[Disagreement] = field(default_factory=list[Disagreement])
+    seconds: float = 0.0
+    asked: Counter[str] = field(default_factory=Counter[str])
+    """Milliseconds by who was asked."""
+
+    def merge(self, other: Tally) -> None:
+        """Adds the programs of another tally."""
+        self.programs += other.programs
+        self.no_program += other.no_program
+        self.outcomes += other.outcomes
+        self.harms += other.harms
+        self.reasons += other.reasons
+        self.accepted_harmful += other.accepted_harmful
+        self.refused_harmless += other.refused_harmless
+        self.asked += other.asked
+
+    @property
+    def count(self) -> int:
+        """Number of programs."""
+        return sum(self.programs.values())
+
+    @property
+    def refused_share(self) -> float:
+        """Share of the harmless programs that the proof refuses."""
+        harmless = sum(n for (_, judged), n in self.outcomes.items() if judged == "harmless")
+        return self.outcomes["refused", "harmless"] / max(1, harmless)
+
+    def lines(self) -> Iterator[str]:
+        """Yields the report."""
+        yield f"{self.count} programs: " + _counted(self.programs)
+        yield "changes that left no program: " + _counted(self.no_program)
+        for proof in ("accepted", "refused"):
+            for judged in ("harmless", "harmful"):
+                yield f"  {proof}, {judged}: {self.outcomes[proof, judged]}"
+        yield "harms of refused programs: " + _counted(self.harms)
+        yield f"refused of the harmless: {100 * self.refused_share:.2f} %"
+        total = max(1, sum(self.reasons.values()))
+        for reason, n in self.reasons.most_common():
+            yield f"  {reason}: {n} ({100 * n / total:.1f} %)"
+        for found in self.accepted_harmful:
+            yield f"ACCEPTED {found.name}: {found.verdict.text} [{', '.join(found.changes)}]"
+
+
+def _counted(counter: Counter[str]) -> str:
+    return ", ".join(f"{n} {name}" for name, n in counter.most_common()) or "none"
+
+
+def program_of(module: ModuleOp) -> ProgramOp:
+    """Returns the only program of a module."""
+    (program,) = module.ops
+    assert isinstance(program, ProgramOp)
+    return program
+
+
+def block_programs(seed: int, block: int) -> Iterator[tuple[str, str, ModuleOp, random.Random]]:
+    """Yields name, source and start of each program of a block, and what draws its changes."""
+    starts: dict[str, ModuleOp] = {}
+    for place in range(BLOCK):
+        name = f"{seed}/{block}/{place}"
+        chance = random.Random(f"program {name}")
+        source = chance.choices(list(SOURCES), list(SOURCES.values()))[0]
+        if source == "micro":
+            module = micro_program(chance.randrange(1 << 40))
+        else:
+            if source not in starts:
+                make = layer_base if source == "layer" else tile_base
+                starts[source] = make(random.Random(f"start {seed} {block}").randrange(1 << 30))
+            module = starts[source]
+        yield name, source, module, chance
+
+
+def changed(
+    start: ModuleOp, source: str, chance: random.Random, tally: Tally
+) -> tuple[ModuleOp, tuple[str, ...]]:
+    """Returns a program made from a start by none to three changes, and their names."""
+    for _ in range(MOST_TRIES):
+        module = start.clone()
+        names: list[str] = []
+        for _ in range(chance.choices((0, 1, 2, 3), (3 if source == "micro" else 1, 6, 2, 1))[0]):
+            mutation = chance.choice(MUTATIONS)
+            if mutation(program_of(module), chance):
+                names.append(mutation.__name__)
+        try:
+            module.verify()
+        except (VerifyException, DiagnosticException):
+            tally.no_program["refused by a verifier of ops"] += 1
+            continue
+        return module, tuple(names)
+    raise AssertionError("no change leaves a program")
+
+
+def run_block(seed: int, block: int) -> Tally:
+    """Asks the proof and the judge about the programs of a block."""
+    tally = Tally()
+    for name, source, start, chance in block_programs(seed, block):
+        while True:
+            module, changes = changed(start, source, chance, tally)
+            program = program_of(module)
+            judge_seed = chance.randrange(1 << 30)
+            began = time.perf_counter()
+            try:
+                verdict = judge(program, judge_seed)
+            except OutsideContract:
+                tally.no_program["tiles that don't fit"] += 1
+                if source == "micro" and not changes:
+                    raise
+                continue
+            break
+        judged = time.perf_counter()
+        refusal = proof_of(program)
+        proved = time.perf_counter()
+        if refusal and not verdict.harmful:
+            try:
+                verdict = judge(program, judge_seed + 1, MANY)
+            except OutsideContract as e:
+                verdict = Verdict("shape", str(e))
+        tally.asked["judge"] += round(1e6 * (judged - began))
+        tally.asked["proof"] += round(1e6 * (proved - judged))
+        tally.programs[source] += 1
+        tally.outcomes[
+            "refused" if refusal else "accepted", "harmful" if verdict.harmful else "harmless"
+        ] += 1
+        if refusal and verdict.harmful:
+            tally.harms[verdict.kind] += 1
+        elif refusal:
+            tally.reasons[reason_of(refusal)] += 1
+            found = Disagreement(name, changes, refusal, verdict, module_text(module))
+            tally.refused_harmless.append(found)
+        elif verdict.harmful:
+            found = Disagreement(name, changes, "", verdict, module_text(module))
+            tally.accepted_harmful.append(found)
+    return tally
+
+
+def proof_of(program: ProgramOp) -> str:
+    """Returns the refusal of `verify-queues`, empty if it accepts."""
+    try:
+        verify_queues(program)
+    except DiagnosticException as e:
+        return one_line(str(e))
+    return ""
+
+
+def _run_block(job: tuple[int, int]) -> Tally:
+    return run_block(*job)
+
+
+def run_campaign(
+    programs: int, seed: int, jobs: int, progress: Callable[[Tally], None] = lambda _: None
+) -> Tally:
+    """Asks about `programs` programs, rounded up to whole blocks, in `jobs` processes."""
+    total = Tally()
+    began = time.perf_counter()
+    blocks = [(seed, block) for block in range(-(-programs // BLOCK))]
+    small_machine()  # one file for all processes
+    with get_context("fork").Pool(jobs) as pool:
+        for tally in pool.imap_unordered(_run_block, blocks):
+            total.merge(tally)
+            total.seconds = time.perf_counter() - began
+            progress(total)
+    order = {name: i for i, name in enumerate(sorted(d.name for d in total.accepted_harmful))}
+    total.accepted_harmful.sort(key=lambda d: order[d.name])
+    return total
