@@ -89,6 +89,8 @@ class Maker:
     windows: int = 0
     lines: int = 0
     heard: TasksOp | None = None
+    steps: dict[AffineExpr, int] = field(default_factory=dict[AffineExpr, int])
+    """How far the rank of a put is, if it is one rank."""
     missing: float = 0.0
     """Chance that an event is left out."""
 
@@ -173,8 +175,12 @@ class Maker:
         peers: list[AffineExpr | None] = [first_on]
         count = n
         if second_on is not None:
-            peers = [(RANK + r) % self.ranks for r in range(self.ranks)]
-            count = n * self.ranks
+            one, other = (0 if e is None else self.steps.get(e) for e in (first_on, second_on))
+            if one is not None and other is not None:
+                peers = [(RANK + (one - other) % self.ranks) % self.ranks]
+            else:
+                peers = [(RANK + r) % self.ranks for r in range(self.ranks)]
+                count = n * self.ranks
         self._event(name, [], count)
         self.uses += [SignalOp(key[0], ["i"], name, [], peer) for peer in peers]
         self.uses.append(WaitOp(key[1], ["i"], name, []))
@@ -291,7 +297,9 @@ class Maker:
         if self.likely(0.5):
             target = self.target(source.shape, remote=True)
             n, selectors = self.parts(source)
-            peer = (RANK + self.chance.randint(0, self.ranks - 1)) % self.ranks
+            step = self.chance.randint(0, self.ranks - 1)
+            peer = (RANK + step) % self.ranks
+            self.steps[peer] = step
             reads = [(source, selectors)]
             self.family("put", [("i", n)], "copy_rows", reads, target, selectors, peer)
         else:
@@ -322,6 +330,31 @@ class Maker:
         n = source.shape.columns // 16
         self.family("multiply", [("i", n)], "grouped_matmul", reads, target, (WHOLE, block))
         self._written(target)
+
+    def hand_over(self) -> None:
+        """Families that pass a window or two on, from rank to rank, without a word to all."""
+        shape = self.values[0].shape
+        copies = [2 if self.likely(0.2) else 1 for _ in range(self.chance.randint(1, 2))]
+        windows = [self.buffer("b", MemorySpace.WINDOW, shape, n) for n in copies]
+        written: list[Value] = []
+        _, selectors = self.parts(windows[0], single=True)
+        for _ in range(self.chance.randint(3, 6)):
+            window = self.chance.choice(windows)
+            if window in written and self.likely(0.5):
+                target = self.buffer("b", MemorySpace.WORKSPACE, shape)
+                reads = [(window, selectors)]
+                self.family("copy", [("i", 1)], "copy_rows", reads, target, selectors)
+                self.values.append(target)
+                continue
+            peer = None
+            if not shape.tokens and self.likely(0.6):
+                step = self.chance.randint(1, self.ranks - 1)
+                peer = (RANK + step) % self.ranks
+                self.steps[peer] = step
+            source = self.chance.choice(self.values)
+            reads = [(source, selectors)]
+            self.family("pass", [("i", 1)], "copy_rows", reads, window, selectors, peer)
+            written.append(window)
 
     def finish(self) -> None:
         """Copies one or two values to outputs."""
@@ -370,6 +403,10 @@ def micro_program(seed: int) -> ModuleOp:
     shape = Shape(chance.choice((2, 3, 4)), chance.choice((16, 32)), chance.random() < 0.3)
     made = Maker(chance, ranks, shape, missing=chance.choice((0.0, 0.0, 0.0, 0.08)))
     made.values.append(made.buffer("x", MemorySpace.INPUT, shape))
+    if ranks > 1 and not shape.tokens and made.likely(0.25):
+        made.hand_over()
+        made.finish()
+        return _module(made)
     if ranks > 1 and made.likely(0.7):
         made.announce()
     if shape.tokens:
@@ -377,12 +414,16 @@ def micro_program(seed: int) -> ModuleOp:
     for _ in range(chance.randint(1, 4)):
         made.step()
     made.finish()
+    return _module(made)
+
+
+def _module(made: Maker) -> ModuleOp:
     counters = -(-made.windows // 64) * 64
     spaces = list(MemorySpace)
     buffers = sorted(made.buffers, key=lambda b: spaces.index(b.space.data))
     program = ProgramOp(
         "p",
-        ranks,
+        made.ranks,
         small_machine(),
         [*buffers, *made.families, *made.events, *made.uses, *made.orders()],
     )
