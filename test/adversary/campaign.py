@@ -89,8 +89,8 @@ class Tally:
     accepted_harmful: list[Disagreement] = field(default_factory=list[Disagreement])
     refused_harmless: list[Disagreement] = field(default_factory=list[Disagreement])
     seconds: float = 0.0
-    asked: Counter[str] = field(default_factory=Counter[str])
-    """Milliseconds by who was asked."""
+    seconds_of: dict[str, float] = field(default_factory=lambda: {"proof": 0.0, "judge": 0.0})
+    """Of all processes, by who was asked."""
 
     def merge(self, other: Tally) -> None:
         """Adds the programs of another tally."""
@@ -101,7 +101,8 @@ class Tally:
         self.reasons += other.reasons
         self.accepted_harmful += other.accepted_harmful
         self.refused_harmless += other.refused_harmless
-        self.asked += other.asked
+        for who, seconds in other.seconds_of.items():
+            self.seconds_of[who] += seconds
 
     @property
     def count(self) -> int:
@@ -117,6 +118,7 @@ class Tally:
     def lines(self) -> Iterator[str]:
         """Yields the report."""
         yield f"{self.count} programs: " + _counted(self.programs)
+        yield ", ".join(f"{who}: {seconds:.0f} s" for who, seconds in self.seconds_of.items())
         yield "changes that left no program: " + _counted(self.no_program)
         for proof in ("accepted", "refused"):
             for judged in ("harmless", "harmful"):
@@ -178,34 +180,52 @@ def changed(
     raise AssertionError("no change leaves a program")
 
 
-def run_block(seed: int, block: int) -> Tally:
-    """Asks the proof and the judge about the programs of a block."""
-    tally = Tally()
+@dataclass(frozen=True)
+class Asked:
+    """A program, and what the proof and the judge say of it."""
+
+    name: str
+    source: str
+    changes: tuple[str, ...]
+    module: ModuleOp
+    refusal: str
+    """Empty if the proof accepts."""
+    verdict: Verdict
+
+    def disagreement(self) -> Disagreement:
+        """The program as text."""
+        text = module_text(self.module)
+        return Disagreement(self.name, self.changes, self.refusal, self.verdict, text)
+
+
+def ask_block(seed: int, block: int, tally: Tally) -> Iterator[Asked]:
+    """Asks the proof and the judge about the programs of a block; counts what is no program."""
     for name, source, start, chance in block_programs(seed, block):
         while True:
             module, changes = changed(start, source, chance, tally)
-            program = program_of(module)
             judge_seed = chance.randrange(1 << 30)
             began = time.perf_counter()
             try:
-                verdict = judge(program, judge_seed)
+                verdict = judge(program_of(module), judge_seed)
+                break
             except OutsideContract:
                 tally.no_program["tiles that don't fit"] += 1
-                if source == "micro" and not changes:
-                    raise
-                continue
-            break
         judged = time.perf_counter()
-        refusal = proof_of(program)
-        proved = time.perf_counter()
+        refusal = proof_of(program_of(module))
+        tally.seconds_of["proof"] += time.perf_counter() - judged
+        tally.seconds_of["judge"] += judged - began
         if refusal and not verdict.harmful:
-            try:
-                verdict = judge(program, judge_seed + 1, MANY)
-            except OutsideContract as e:
-                verdict = Verdict("shape", str(e))
-        tally.asked["judge"] += round(1e6 * (judged - began))
-        tally.asked["proof"] += round(1e6 * (proved - judged))
-        tally.programs[source] += 1
+            # Perhaps the routings were too few.
+            verdict = judge(program_of(module), judge_seed + 1, MANY)
+        yield Asked(name, source, changes, module, refusal, verdict)
+
+
+def run_block(seed: int, block: int) -> Tally:
+    """Counts what the proof and the judge say of the programs of a block."""
+    tally = Tally()
+    for asked in ask_block(seed, block, tally):
+        refusal, verdict = asked.refusal, asked.verdict
+        tally.programs[asked.source] += 1
         tally.outcomes[
             "refused" if refusal else "accepted", "harmful" if verdict.harmful else "harmless"
         ] += 1
@@ -213,11 +233,9 @@ def run_block(seed: int, block: int) -> Tally:
             tally.harms[verdict.kind] += 1
         elif refusal:
             tally.reasons[reason_of(refusal)] += 1
-            found = Disagreement(name, changes, refusal, verdict, module_text(module))
-            tally.refused_harmless.append(found)
+            tally.refused_harmless.append(asked.disagreement())
         elif verdict.harmful:
-            found = Disagreement(name, changes, "", verdict, module_text(module))
-            tally.accepted_harmful.append(found)
+            tally.accepted_harmful.append(asked.disagreement())
     return tally
 
 
@@ -247,6 +265,6 @@ def run_campaign(
             total.merge(tally)
             total.seconds = time.perf_counter() - began
             progress(total)
-    order = {name: i for i, name in enumerate(sorted(d.name for d in total.accepted_harmful))}
-    total.accepted_harmful.sort(key=lambda d: order[d.name])
+    for found in (total.accepted_harmful, total.refused_harmless):
+        found.sort(key=lambda d: tuple(map(int, d.name.split("/"))))
     return total

@@ -1,0 +1,141 @@
+"""Faults for the proof of `verify-queues`, planted one by one to see that the adversary finds them.
+
+Each takes a check away, or a part of what a check looks at. This is the only module of the
+adversary that knows the proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+
+from hpmoe_ir.passes import verify_queues
+from hpmoe_ir.passes.analysis.task_uses import Meeting, Use, uses_of
+from hpmoe_ir.passes.proof import layout, races
+from hpmoe_ir.passes.proof.order import OrderProof
+from hpmoe_ir.passes.proof.run import QueueRun
+from hpmoe_ir.passes.proof.tasks import NONE, QueueTasks, queue_tasks
+
+Fault: TypeAlias = Callable[[pytest.MonkeyPatch], None]
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    """A check that finds nothing."""
+
+
+def counts_are_not_checked(patch: pytest.MonkeyPatch) -> None:
+    """An event may get more or fewer signals than its threshold."""
+    patch.setattr(verify_queues, "check_thresholds", _nothing)
+
+
+def cycles_are_not_seen(patch: pytest.MonkeyPatch) -> None:
+    """Queues that can't end pass, if their tasks share no memory."""
+    patch.setattr(QueueRun, "complete", property(lambda _: True))
+
+
+def order_is_not_checked(patch: pytest.MonkeyPatch) -> None:
+    """Tasks of one launch may race."""
+    patch.setattr(verify_queues, "check_order", _nothing)
+
+
+def written_is_not_checked(patch: pytest.MonkeyPatch) -> None:
+    """What is read need not be written."""
+    patch.setattr(verify_queues, "check_written", _nothing)
+
+
+def lines_are_not_checked(patch: pytest.MonkeyPatch) -> None:
+    """Counters may share lines with each other and with windows."""
+    patch.setattr(layout, "_check_counters", _nothing)
+
+
+def next_launch_may_overwrite(patch: pytest.MonkeyPatch) -> None:
+    """A put of the next launch may reach a window that is still in use."""
+    patch.setattr(races, "_check_overwrites", _nothing)
+
+
+def next_launch_may_count(patch: pytest.MonkeyPatch) -> None:
+    """A signal of the next launch may stand for one of this launch."""
+    patch.setattr(races, "_check_counts", _nothing)
+
+
+def memory_is_not_shared(patch: pytest.MonkeyPatch) -> None:
+    """Two buffers at the same bytes are two buffers."""
+    patch.setattr(races, "_shared_memory", lambda *_: iter(()))
+
+
+def empty_puts_signal(patch: pytest.MonkeyPatch) -> None:
+    """A credited put orders what is before it even if it has no rows."""
+
+    def tasks(program: Any) -> QueueTasks:
+        found = queue_tasks(program)
+        return replace(found, givers=np.full_like(found.givers, NONE), credits=[])
+
+    patch.setattr(verify_queues, "queue_tasks", tasks)
+
+
+def reads_may_be_overwritten(patch: pytest.MonkeyPatch) -> None:
+    """A write need not wait for the reads before it."""
+
+    def conflicts(uses: list[Use]) -> Iterator[tuple[Use, Use]]:
+        for i, later in enumerate(uses):
+            yield from ((earlier, later) for earlier in uses[:i] if earlier.writes)
+
+    patch.setattr(races, "conflicts", conflicts)
+
+
+def puts_stay_at_home(patch: pytest.MonkeyPatch) -> None:
+    """A put is taken for a write to the window of its own rank."""
+
+    def uses(tasks: QueueTasks) -> dict[str, list[Use]]:
+        return {
+            name: [replace(u, owner=u.tasks // tasks.per_rank) for u in found]
+            for name, found in uses_of(tasks).items()
+        }
+
+    patch.setattr(verify_queues, "uses_of", uses)
+
+
+def rows_cut_in_two_ways_are_apart(patch: pytest.MonkeyPatch) -> None:
+    """Parts with different numbers don't meet, however they are cut."""
+
+    meet = Meeting._meet  # pyright: ignore[reportPrivateUsage]
+
+    def other(self: Meeting, a: Any, b: Any) -> Any:
+        found = meet(self, a, b)
+        for name, axis in self.first.axes.items():
+            if not self.whole and name in self.second.axes:
+                found &= axis.low[a] == self.second.axes[name].low[b]
+        return found
+
+    patch.setattr(Meeting, "_meet", other)
+
+
+def one_signal_is_enough(patch: pytest.MonkeyPatch) -> None:
+    """A task that waits for an event comes after all of its rank that signal the event."""
+    known = OrderProof.ended
+
+    def ended(self: OrderProof, before: Any, after: Any, *, rows: bool) -> Any:
+        return known(self, before, after, rows=True)
+
+    patch.setattr(OrderProof, "ended", ended)
+
+
+FAULTS: tuple[Fault, ...] = (
+    counts_are_not_checked,
+    cycles_are_not_seen,
+    order_is_not_checked,
+    written_is_not_checked,
+    lines_are_not_checked,
+    next_launch_may_overwrite,
+    next_launch_may_count,
+    memory_is_not_shared,
+    empty_puts_signal,
+    reads_may_be_overwritten,
+    puts_stay_at_home,
+    rows_cut_in_two_ways_are_apart,
+    one_signal_is_enough,
+)
