@@ -132,7 +132,7 @@ def _most_tokens(view: View, route: RouteType | None) -> int:
     given = [
         b.dims[0]
         for b in view.buffers.values()
-        if b.rows == "tokens" and b.space in (MemorySpace.INPUT, MemorySpace.INOUT)
+        if b.rows == "tokens" and b.space.is_of_caller
     ]
     if given:
         return min(given)

@@ -13,9 +13,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
+from hpmoe_ir.dialects.index import BoolArray, IntArray
 from hpmoe_ir.passes import verify_queues
 from hpmoe_ir.passes.analysis.task_uses import Meeting, Use, uses_of
-from hpmoe_ir.passes.proof import layout, races
+from hpmoe_ir.passes.proof import coverage, layout, races
 from hpmoe_ir.passes.proof.order import OrderProof
 from hpmoe_ir.passes.proof.run import QueueRun
 from hpmoe_ir.passes.proof.tasks import NONE, QueueTasks, queue_tasks
@@ -99,12 +100,26 @@ def puts_stay_at_home(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(verify_queues, "uses_of", uses)
 
 
-def rows_cut_in_two_ways_are_apart(patch: pytest.MonkeyPatch) -> None:
-    """Parts with different numbers don't meet, however they are cut."""
+def all_windows_have_two_copies(patch: pytest.MonkeyPatch) -> None:
+    """A window, like an event, is taken to be used in every other launch only."""
+    overwrite = races._check_overwrite  # pyright: ignore[reportPrivateUsage]
 
+    def other(proof: OrderProof, ranks_after: Any, met: Meeting, copies: int) -> None:
+        overwrite(proof, ranks_after, met, 2)
+
+    patch.setattr(races, "_check_overwrite", other)
+
+
+def half_is_all(patch: pytest.MonkeyPatch) -> None:
+    """A buffer is written as a whole once a task has written a part of it."""
+    patch.setattr(coverage, "_check_readers", _nothing)
+
+
+def parts_are_apart(patch: pytest.MonkeyPatch) -> None:
+    """Tasks of two families meet only if they use the same part."""
     meet = Meeting._meet  # pyright: ignore[reportPrivateUsage]
 
-    def other(self: Meeting, a: Any, b: Any) -> Any:
+    def other(self: Meeting, a: IntArray, b: IntArray) -> BoolArray:
         found = meet(self, a, b)
         for name, axis in self.first.axes.items():
             if not self.whole and name in self.second.axes:
@@ -114,12 +129,15 @@ def rows_cut_in_two_ways_are_apart(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Meeting, "_meet", other)
 
 
-def one_signal_is_enough(patch: pytest.MonkeyPatch) -> None:
-    """A task that waits for an event comes after all of its rank that signal the event."""
+def queues_run_in_parallel(patch: pytest.MonkeyPatch) -> None:
+    """A task comes after all that its rank has in earlier places of any queue."""
     known = OrderProof.ended
 
-    def ended(self: OrderProof, before: Any, after: Any, *, rows: bool) -> Any:
-        return known(self, before, after, rows=True)
+    def ended(self: OrderProof, before: IntArray, after: IntArray, *, rows: bool) -> BoolArray:
+        tasks = self.tasks
+        same = before // tasks.per_rank == after // tasks.per_rank
+        earlier = same & (tasks.place[before] < tasks.place[after])
+        return known(self, before, after, rows=rows) | earlier
 
     patch.setattr(OrderProof, "ended", ended)
 
@@ -136,6 +154,8 @@ FAULTS: tuple[Fault, ...] = (
     empty_puts_signal,
     reads_may_be_overwritten,
     puts_stay_at_home,
-    rows_cut_in_two_ways_are_apart,
-    one_signal_is_enough,
+    all_windows_have_two_copies,
+    half_is_all,
+    parts_are_apart,
+    queues_run_in_parallel,
 )
