@@ -6,9 +6,10 @@ import difflib
 from collections.abc import Iterable
 from typing import NoReturn
 
-from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
+from xdsl.dialects.builtin import FileLineColLoc, ModuleOp, StringAttr
 from xdsl.ir import Operation
 from xdsl.irdl import IRDLOperation
+from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import DiagnosticException, PassFailedException, VerifyException
 
 MAX_MESSAGE_CHARACTERS = 2000
@@ -27,6 +28,14 @@ class InputError(Exception):
 
 class RefusedError(PassFailedException):
     """IR that a pass does not support, with the operation at fault."""
+
+    def __init__(self, op: Operation, message: str):
+        super().__init__(message)
+        self.op = op
+
+
+class InvalidOpError(VerifyException):
+    """IR that does not verify, with the operation at fault: one inside that whose verifier fails."""
 
     def __init__(self, op: Operation, message: str):
         super().__init__(message)
@@ -68,13 +77,14 @@ def verify_module(module: ModuleOp, after: str = "", name: str = "") -> None:
     `after` is the pass that produced the module, '' for parsed input. `name` is the source of the
     module; the message has it in place of a location for an operation without one.
     """
+    prefix = f"after {after}: " if after else ""
+    _check_symbols(module, prefix, name)
     if not after:
         _check_definitions(module, name)
     try:
         module.verify()
     except DiagnosticException as error:
         op, cause = _first_invalid(module, error)
-        prefix = f"after {after}: " if after else ""
         location = location_of(op) or name
         raise InputError(f"{prefix}{op.name}: {one_line(str(cause))}", location) from error
 
@@ -93,6 +103,29 @@ def _check_definitions(module: ModuleOp, name: str) -> None:
                 raise InputError(message, location_of(op) or name) from error
 
 
+def _check_symbols(module: ModuleOp, prefix: str, name: str) -> None:
+    """Raises InputError at the second operation of a symbol table that defines the same symbol.
+
+    xDSL's own verifier names the table, and a module without text has no location.
+    """
+    for table in module.walk():
+        if not table.has_trait(SymbolTable):
+            continue
+        known: dict[str, Operation] = {}
+        for op in (o for region in table.regions for block in region.blocks for o in block.ops):
+            symbol = op.get_attr_or_prop("sym_name")
+            if not isinstance(symbol, StringAttr):
+                continue
+            first = known.setdefault(symbol.data, op)
+            if first is not op:
+                where = location_of(first)
+                raise InputError(
+                    f"{prefix}{op.name}: the symbol @{symbol.data} is defined twice, first by a "
+                    f"{first.name}{f' at {where}' if where else ''}; expected different names",
+                    location_of(op) or name,
+                )
+
+
 def _first_invalid(
     module: ModuleOp, error: DiagnosticException
 ) -> tuple[Operation, DiagnosticException]:
@@ -101,7 +134,7 @@ def _first_invalid(
         try:
             op.verify(verify_nested_ops=False)
         except VerifyException as cause:
-            return op, cause
+            return (cause.op if isinstance(cause, InvalidOpError) else op), cause
     # A fault of a block is only found when its parent operation verifies its regions.
     for op in module.walk(region_first=True):
         try:

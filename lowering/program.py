@@ -108,8 +108,12 @@ class LoweredProgram:
 
     @property
     def counter_count(self) -> int:
-        """Number of counters, one or two for each event."""
-        return sum(e.line_count for e in self.events.values())
+        """Number of cache lines of counters, with those between them that hold none.
+
+        Lines are numbered from the first counter. Counters need not fill them: a pass may drop an
+        event after `allocate-events`.
+        """
+        return max((e.end_line for e in self.events.values()), default=0)
 
     @property
     def workspace_bytes(self) -> int:

@@ -24,6 +24,9 @@ from xdsl.utils.exceptions import VerifyException
 from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.dialects.tile.types import MOST_EVENTS, dense_i32, int_array
 
+MOST_LINES = 2 * MOST_EVENTS
+"""Most cache lines of counters of a program, with those between them that hold none."""
+
 
 @irdl_op_definition
 class EventOp(IRDLOperation):
@@ -97,6 +100,11 @@ class EventOp(IRDLOperation):
         """Number of cache lines of all counters of the family."""
         return self.event_count * self.copy_count
 
+    @property
+    def end_line(self) -> int:
+        """The cache line after the last counter of the family; 0 without `allocate-events`."""
+        return 0 if self.line is None else self.line.value.data + self.line_count
+
     def first_line(self, launch: int = 1) -> int:
         """Returns the cache line of the first counter that a launch uses.
 
@@ -152,3 +160,8 @@ class EventOp(IRDLOperation):
             raise VerifyException(f"expected 1 or 2 copies, found {self.copy_count}")
         if self.line is not None and self.line.value.data < 0:
             raise VerifyException(f"a cache line cannot be negative, found {self.line.value.data}")
+        if self.end_line > MOST_LINES:
+            raise VerifyException(
+                f"counters are in the first {MOST_LINES} cache lines, found lines up to "
+                f"{self.end_line - 1}"
+            )

@@ -41,7 +41,7 @@ from hpmoe_ir.dialects.tile.signature import (
     signature_properties,
     verify_signature,
 )
-from hpmoe_ir.dialects.tile.verify import verify_program
+from hpmoe_ir.dialects.tile.verify import verify_memory, verify_program
 from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import MachineError, load_machine
 
@@ -77,6 +77,10 @@ class ProgramOp(IRDLOperation):
 
     MOST_TICKS: ClassVar = 2**31 - 1
     """Largest number of ticks of a wait or a pause: 43 s at 50 MHz; fits a signed 32-bit word."""
+
+    MOST_BYTES: ClassVar = 1 << 38
+    """Bytes of window memory before the counters: the task table has the number of their first
+    64-byte line in 32 bits."""
 
     sym_name = prop_def(SymbolNameConstraint())
     ranks = prop_def(IntegerAttr[I64])
@@ -162,11 +166,18 @@ class ProgramOp(IRDLOperation):
                 raise VerifyException(
                     f"{option}: expected 1 to {self.MOST_TICKS} ticks, found {self.ticks(option)}"
                 )
+        if self.counters is not None and not 0 <= self.counters.value.data < self.MOST_BYTES:
+            raise VerifyException(
+                f"counters at: expected a byte from 0 to {self.MOST_BYTES - 1}, found "
+                f"{self.counters.value.data}"
+            )
         families, buffers = families_of(self), buffers_of(self)
         verify_signature(self, buffers)
-        verify_program(buffers, families, self.ranks.value.data)
+        ranks = self.ranks.value.data
+        verify_program(buffers, families, ranks)
         orders = [op for op in self.body.block.ops if isinstance(op, OrderOp)]
         verify_queues_cover(orders, families, machine)
+        verify_memory(buffers, families, ranks)
 
 
 def events_of(program: Operation) -> dict[str, EventOp]:

@@ -70,7 +70,7 @@ from hpmoe_ir.dialects.tile.signature import (
 )
 from hpmoe_ir.dialects.tile.tasks import TasksOp
 from hpmoe_ir.dialects.tile.types import AccessAttr, BufferType, IndexAttr
-from hpmoe_ir.dialects.tile.verify import verify_program
+from hpmoe_ir.dialects.tile.verify import verify_memory, verify_program
 
 __all__ = [
     "BufferOp",
@@ -168,9 +168,10 @@ class ProgramOp(IRDLOperation):
 
     def verify_(self) -> None:
         dependences = [op for op in self.body.block.ops if isinstance(op, DependenceOp)]
-        buffers = buffers_of(self)
+        buffers, families, ranks = buffers_of(self), families_of(self), self.ranks.value.data
         verify_signature(self, buffers)
-        verify_program(buffers, families_of(self), self.ranks.value.data, dependences)
+        verify_program(buffers, families, ranks, dependences)
+        verify_memory(buffers, families, ranks)
 
 
 def _single_block(region: IRRegion) -> Block:

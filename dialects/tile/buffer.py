@@ -29,7 +29,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
 from hpmoe_ir.dialects.placement import RouteType
-from hpmoe_ir.dialects.tile.types import BufferType
+from hpmoe_ir.dialects.tile.types import MOST_BUFFER_BYTES, BufferType
 from hpmoe_ir.integers import round_up
 from hpmoe_ir.kernels.route_layout import WORDS_PER_LINE, RouteLayout
 
@@ -167,10 +167,21 @@ class BufferOp(IRDLOperation):
             )
         if not isinstance(self.type, BufferType | RouteType):
             raise VerifyException(f"expected !tile.buffer or !moe.route, found {self.type}")
+        if isinstance(self.type, RouteType) and (
+            self.space.data is not MemorySpace.WORKSPACE or copies != 1
+        ):
+            raise VerifyException(
+                "a route is in one copy in the workspace, where tasks look up their rows, found "
+                f"{copies} in {self.space.data} memory"
+            )
         offset = 0 if self.offset is None else self.offset.value.data
         if offset < 0 or offset % LINE_BYTES:
             raise VerifyException(
                 f"the offset of a buffer must be a multiple of {LINE_BYTES}, found {offset}"
+            )
+        if offset > MOST_BUFFER_BYTES:
+            raise VerifyException(
+                f"the offset of a buffer is at most {MOST_BUFFER_BYTES}, found {offset}"
             )
 
 

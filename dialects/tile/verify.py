@@ -19,7 +19,9 @@ from hpmoe_ir.dialects.access import (
 from hpmoe_ir.dialects.index import dims_used, format_index, index_range
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile.buffer import BufferOp, MemorySpace
-from hpmoe_ir.dialects.tile.credit import verify_credit
+from hpmoe_ir.dialects.tile.capacity import verify_capacity
+from hpmoe_ir.dialects.tile.contract import verify_contract
+from hpmoe_ir.dialects.tile.credit import route_of, verify_credit
 from hpmoe_ir.dialects.tile.dependence import DependenceOp
 from hpmoe_ir.dialects.tile.tasks import TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
@@ -41,6 +43,17 @@ def verify_program(
         _verify_family(family, buffers, ranks)
     for dependence in dependences:
         _verify_dependence(dependence, buffers, families, ranks)
+
+
+def verify_memory(buffers: dict[str, BufferOp], families: dict[str, TasksOp], ranks: int) -> None:
+    """Checks that the tasks of a verified program keep to their kernels' contracts, and that what
+    they access is as large as any routing needs.
+
+    Raises InvalidOpError at the family or the buffer at fault.
+    """
+    for family in families.values():
+        verify_contract(family, buffers, ranks, route_of(family, buffers))
+    verify_capacity(buffers, families, ranks)
 
 
 def _verify_family(family: TasksOp, buffers: dict[str, BufferOp], ranks: int) -> None:

@@ -84,7 +84,7 @@ ELEMENTWISE_KERNELS = (
     Kernel(
         name="add_rows",
         core=CoreKind.AIV,
-        reads=(TileOperand("a"), TileOperand("b")),
+        reads=(TileOperand("a", in_place=True), TileOperand("b", in_place=True)),
         writes=(TileOperand("out"),),
         ascendc=AscendCFunction("hpmoe::AddRows", "hpmoe/add_rows.h"),
         reference=_add_rows,

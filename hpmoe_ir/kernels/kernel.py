@@ -46,6 +46,16 @@ class TileOperand:
 
     name: str
     element: Element = Element.ACTIVATION
+    listed: str = ""
+    """Of a tile read: the kind of rows (`tokens`, `sent`) of which the kernel reads only those that
+    another operand lists. Empty: it reads the whole tile."""
+    in_place: bool = False
+    """Of a tile read: whether it may be the tile that the kernel writes."""
+    scatter: bool = False
+    """Of a tile written: whether a task writes only elements of its own, which no other task of
+    the family writes, wherever they are in the tile."""
+    builds_route: bool = False
+    """Of a tile written: whether it is the route of a launch."""
 
 
 @dataclass
@@ -236,6 +246,8 @@ class Kernel:
     """Rough time estimate, for policies that compare orders, not for predictions."""
     options: tuple[str, ...] = ()
     """Integer template arguments, after the element type."""
+    accumulate_option: str = ""
+    """The option that makes the kernel add to the tiles that it writes; empty without one."""
     scalars: tuple[str, ...] = ()
     """uint32_t arguments, after the tiles."""
     local_use: LocalFunction = vector_local
@@ -248,6 +260,10 @@ class Kernel:
     def base(self) -> str:
         """Name of the kernel that this is a variant of; its own name if it is none."""
         return self.variant_of or self.name
+
+    def accumulates(self, options: Mapping[str, int]) -> bool:
+        """Returns whether the kernel adds to the tiles that it writes, and so reads them."""
+        return bool(self.accumulate_option and options.get(self.accumulate_option))
 
     def task_cost(self, sizes: TileSizes) -> Cost:
         """Returns the cost of one row of a task, or of a whole task without dynamic rows.

@@ -133,6 +133,7 @@ def _variants(kernel: Kernel, shared: Reference, cann_like: str) -> tuple[Kernel
     share = replace(
         kernel,
         name=f"{kernel.name}_share",
+        writes=tuple(replace(operand, scatter=True) for operand in kernel.writes),
         reference=shared,
         scalars=("first", "step"),
         variant_of=kernel.name,
@@ -179,6 +180,7 @@ MATMUL_KERNELS = (
             cost=_weight_gradient_cost,
             time=weight_gradient_time,
             options=(*TILE_OPTIONS, "accumulate"),
+            accumulate_option="accumulate",
             local_use=_local_use,
         ),
         _weight_gradient_shared,

@@ -109,12 +109,15 @@ _POSITION = TileOperand("position", Element.I32)
 _ORDER = TileOperand("order", Element.I32)
 _GATE = TileOperand("gate", Element.F32)
 _OUT = (TileOperand("out"),)
+# `order` lists pairs of tokens, `position` the rows of the pairs in send order.
+_X = TileOperand("x", listed="tokens")
+_BACK = TileOperand("back", listed="sent")
 
 ROW_KERNELS = (
     Kernel(
         name="gather_rows",
         core=CoreKind.AIV,
-        reads=(TileOperand("x"), _ORDER),
+        reads=(_X, _ORDER),
         writes=_OUT,
         ascendc=AscendCFunction("hpmoe::GatherRows", "hpmoe/put_rows.h"),
         reference=_gather_rows,
@@ -124,7 +127,7 @@ ROW_KERNELS = (
     Kernel(
         name="gather_scaled_rows",
         core=CoreKind.AIV,
-        reads=(TileOperand("x"), _GATE, _ORDER),
+        reads=(_X, TileOperand("gate", Element.F32, listed="tokens"), _ORDER),
         writes=_OUT,
         ascendc=AscendCFunction("hpmoe::GatherScaledRows", "hpmoe/gather_scaled_rows.h"),
         reference=_gather_scaled_rows,
@@ -143,7 +146,7 @@ ROW_KERNELS = (
     Kernel(
         name="weighted_sum",
         core=CoreKind.AIV,
-        reads=(TileOperand("back"), _POSITION, _GATE),
+        reads=(_BACK, _POSITION, _GATE),
         writes=_OUT,
         ascendc=AscendCFunction("hpmoe::WeightedSum", "hpmoe/weighted_sum.h"),
         reference=_weighted_sum,
@@ -152,7 +155,7 @@ ROW_KERNELS = (
     Kernel(
         name="sum_copies",
         core=CoreKind.AIV,
-        reads=(TileOperand("back"), _POSITION),
+        reads=(_BACK, _POSITION),
         writes=_OUT,
         ascendc=AscendCFunction("hpmoe::SumCopies", "hpmoe/sum_copies.h"),
         reference=_sum_copies,
@@ -161,7 +164,7 @@ ROW_KERNELS = (
     Kernel(
         name="gate_gradient",
         core=CoreKind.AIV,
-        reads=(TileOperand("back"), _POSITION, TileOperand("dout")),
+        reads=(_BACK, _POSITION, TileOperand("dout")),
         writes=(TileOperand("dgate", Element.F32),),
         ascendc=AscendCFunction("hpmoe::GateGradient", "hpmoe/gate_gradient.h"),
         reference=_gate_gradient,

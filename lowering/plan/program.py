@@ -20,8 +20,8 @@ from hpmoe_ir.lowering.plan.family import FamilyPlan, plan_family
 from hpmoe_ir.lowering.plan.names import (
     CREDIT_LOCALS,
     TASK_LOCALS,
-    TYPES,
     check_cpp_name,
+    check_kernel_name,
 )
 from hpmoe_ir.lowering.plan.sizes import Size, SizeTable
 from hpmoe_ir.lowering.program import LoweredProgram, LoweringError
@@ -122,16 +122,18 @@ def plan_program(program: LoweredProgram) -> ProgramPlan:
 
 
 def _check_arguments(program: LoweredProgram) -> None:
-    check_cpp_name(program.op, program.name, program.target)
+    check_kernel_name(program.op, program.name, program.target)
+    # The arguments are also members of a struct of the host side, which has a name of the program.
+    taken = KERNEL_NAMES | {f"{program.name}_arguments"}
     for buffer in program.arguments:
-        check_cpp_name(buffer, buffer.sym_name.data, program.target, KERNEL_NAMES)
+        check_cpp_name(buffer, buffer.sym_name.data, program.target, taken)
 
 
 def _check_functions(
     program: LoweredProgram, families: Sequence[FamilyPlan], credits: Sequence[CreditPlan]
 ) -> None:
     """Raises RefusedError for families whose functions or coordinates have reserved names."""
-    taken = TYPES | {credit.function for credit in credits}
+    taken = frozenset(credit.function for credit in credits)
     for plan in families:
         op = program.families[plan.name]
         check_cpp_name(op, plan.function, program.target, taken)

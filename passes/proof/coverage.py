@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
 from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.index import IntArray
-from hpmoe_ir.dialects.tile import buffers_of
+from hpmoe_ir.dialects.placement import RouteType
+from hpmoe_ir.dialects.tile import BufferOp, TasksOp, buffers_of
 from hpmoe_ir.dialects.tile.signature import GIVEN
 from hpmoe_ir.passes.analysis.task_uses import Use
 from hpmoe_ir.passes.proof.tasks import QueueTasks
@@ -19,13 +21,16 @@ from hpmoe_ir.passes.proof.tasks import QueueTasks
 MOST_CELLS = 1 << 24
 """Maximum number of cells checked at a time, to bound the memory of the check."""
 
+Cut: TypeAlias = tuple[int, ...]
+Written: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
+
 
 @dataclass(frozen=True)
 class _Cells:
-    """One axis of a buffer, divided at all bounds of accesses; all writers must split it alike."""
+    """One axis of a buffer, divided at all bounds of the accesses that cut it by `cut`."""
 
     name: str
-    cut: tuple[int, ...]
+    cut: Cut
     points: IntArray
     """[cells + 1] bounds of the cells, ascending."""
 
@@ -40,54 +45,135 @@ class _Cells:
 
 
 def check_written(tasks: QueueTasks, uses_by_buffer: dict[str, list[Use]]) -> None:
-    """Checks that earlier families write, in the same launch, all that each task reads.
+    """Checks that earlier families write, in every launch, all that each task reads.
 
     Buffers that the caller provides are exempt. Accesses are boxes over experts, source ranks,
-    chunks and columns; where a reader splits rows differently from the writers, every chunk must be
-    written. Raises RefusedError naming the task, the access and what is missing.
+    chunks and columns. Rows that are cut in two ways cover each other only as a whole: where a
+    reader cuts them differently from a writer, or two writers differently from each other, all
+    chunks of one of the writers' cuts must be written.
+
+    The rows of a launch are fewer than a buffer holds, and none if the routing exceeds the
+    capacity. Tasks that write those rows therefore do not write what `:` reads, which is the whole
+    capacity, unless the kernel reads only rows that another operand lists. A task that adds to what
+    it writes also reads it. Raises RefusedError naming the task, the access and what is missing.
     """
     buffers = buffers_of(tasks.program)
     for name, uses in uses_by_buffer.items():
-        if buffers[name].space.data in GIVEN:
+        buffer = buffers[name]
+        if buffer.space.data in GIVEN:
             continue
         for i, use in enumerate(uses):
-            if use.writes:
+            if use.writes and not _adds(use.family):
                 continue
-            writers = [w for w in uses[:i] if w.writes and w.family is not use.family]
-            if not writers:
+            earlier = [w for w in uses[:i] if w.writes and w.family is not use.family]
+            if not earlier:
                 refuse(
                     use.family,
                     f"verify-queues: @{use.family.sym_name.data} reads @{use.access.buffer}, and "
                     "no family before it writes that buffer in the launch",
                 )
+            writers = [w for w in earlier if _writes_what(w, use, buffer)]
+            if not writers:
+                _refuse_rows(tasks, use, buffer, earlier[-1])
             _check_covered(tasks, use, writers)
 
 
+def _adds(family: TasksOp) -> bool:
+    return family.find_kernel().accumulates(family.int_options)
+
+
+def _writes_what(writer: Use, reader: Use, buffer: BufferOp) -> bool:
+    """Returns whether the writer's part is written whenever the reader reads it."""
+    if not _needs_rows(writer.family):
+        return True  # it runs in every launch
+    if _reads_all_rows(reader, buffer):
+        return False
+    # Both are of the rows of the launch, which are the same with the same route. Without a route
+    # there are token rows even if the routing exceeds the capacity.
+    route = writer.family.route
+    of_rows = writer.access.rows is not None or writer.access.scatter
+    return of_rows and (route is None or route == reader.family.route)
+
+
+def _needs_rows(family: TasksOp) -> bool:
+    """Returns whether the tasks of a family do not run in launches in which they have no rows."""
+    return any(access.rows is not None for access in family.write_accesses)
+
+
+def _reads_all_rows(use: Use, buffer: BufferOp) -> bool:
+    """Returns whether tasks read rows whether or not the launch has them."""
+    content, access = buffer.content, use.access
+    if isinstance(content, RouteType) or not content.rows.data:
+        return True
+    if access.rows is not None:
+        return False
+    operands = zip(use.family.read_accesses, use.family.find_kernel().reads, strict=True)
+    listed = [operand.listed for read, operand in operands if read == access]
+    return use.writes or any(kind != content.rows.data for kind in listed)
+
+
+def _refuse_rows(tasks: QueueTasks, use: Use, buffer: BufferOp, writer: Use) -> NoReturn:
+    """Refuses a read of rows that no task writes in some launches."""
+    name = writer.family.sym_name.data
+    read = f"verify-queues: {tasks.task_text(int(use.tasks[0]))} reads "
+    read += use.text(int(use.tasks[0]), tasks)
+    content = buffer.content
+    if not isinstance(content, RouteType) and content.rows.data and _reads_all_rows(use, buffer):
+        refuse(
+            use.family,
+            f"{read}, all {content.dims[0]} rows that the buffer holds, and @{name} writes only "
+            f"the {content.rows.data} rows of the launch; expected {content.rows.data}(...)",
+        )
+    refuse(
+        use.family,
+        f"{read}, and @{name}, which writes {writer.family_text}, does not run if it has no rows, "
+        "as when the routing exceeds the capacity",
+    )
+
+
 def _check_covered(tasks: QueueTasks, use: Use, writers: Sequence[Use]) -> None:
-    axes = _cells(use, writers)
-    shape = tuple(len(axis.points) for axis in axes)
-    at_once = max(1, MOST_CELLS // int(np.prod(shape)))
+    axes = _axes(use, writers)
+    classes = [(own, _own_axes(own, axes)) for own in _alike(writers)]
+    sizes = [np.prod([len(a.points) for a in (*axes, *extra)]) for _, extra in classes]
+    at_once = max(1, MOST_CELLS // int(max(sizes)))
     for first in range(0, tasks.ranks, at_once):
-        # Counts the writers of each cell: differences at the corners of each box, then prefix sums.
-        written = np.zeros((min(at_once, tasks.ranks - first), *shape), dtype=np.int64)
-        for writer in writers:
-            some = (writer.owner >= first) & (writer.owner < first + len(written))
-            boxes = [axis.box(writer)[:, some] for axis in axes]
-            for corner in product((0, 1), repeat=len(axes)):
-                at = [box[c] for box, c in zip(boxes, corner, strict=True)]
-                sign = 1 - 2 * (sum(corner) % 2)
-                np.add.at(written, (writer.owner[some] - first, *at), sign)
-        for axis in range(1, written.ndim):
-            np.cumsum(written, axis=axis, out=written)
-        _check_readers(tasks, use, axes, written > 0, first)
+        ranks = range(first, min(first + at_once, tasks.ranks))
+        shape = (len(ranks), *(len(axis.points) - 1 for axis in axes))
+        written: Written = np.zeros(shape, dtype=np.bool_)
+        for own, extra in classes:
+            written |= _written(own, [*axes, *extra], ranks, len(extra))
+        _check_readers(tasks, use, axes, written, first, writers)
+
+
+def _written(
+    writers: Iterable[Use], axes: Sequence[_Cells], ranks: range, projected: int
+) -> Written:
+    """Returns which cells of each rank are written.
+
+    The last `projected` axes are left out: a cell is one for which all of theirs are written.
+    """
+    # Counts the writers of each cell: differences at the corners of each box, then prefix sums.
+    count = np.zeros((len(ranks), *(len(axis.points) for axis in axes)), dtype=np.int64)
+    for writer in writers:
+        some = (writer.owner >= ranks.start) & (writer.owner < ranks.stop)
+        boxes = [axis.box(writer)[:, some] for axis in axes]
+        for corner in product((0, 1), repeat=len(axes)):
+            at = [box[c] for box, c in zip(boxes, corner, strict=True)]
+            sign = 1 - 2 * (sum(corner) % 2)
+            np.add.at(count, (writer.owner[some] - ranks.start, *at), sign)
+    for axis in range(1, count.ndim):
+        np.cumsum(count, axis=axis, out=count)
+    written = count[(slice(None), *[slice(-1)] * len(axes))] > 0
+    return written.all(axis=tuple(range(written.ndim - projected, written.ndim)))
 
 
 def _check_readers(
     tasks: QueueTasks,
     use: Use,
     axes: Sequence[_Cells],
-    written: np.ndarray[Any, np.dtype[np.bool_]],
+    written: Written,
     rank: int,
+    writers: Sequence[Use],
 ) -> None:
     """Checks that all cells of each reader's box are written; `written` starts at rank `rank`."""
     some = np.flatnonzero((use.owner >= rank) & (use.owner < rank + len(written)))
@@ -111,6 +197,10 @@ def _check_readers(
     task = int(use.tasks[some[first]])
     here = written[int(use.owner[some[first]]) - rank]
     what = "and no task writes it on that rank"
+    some_part = [w for w in writers if (w.owner == use.owner[some[first]]).any()]
+    if some_part:
+        texts = " and ".join(dict.fromkeys(w.family_text for w in some_part))
+        what = f"of which tasks write {texts}: not all parts of one of these cuts"
     if here.any():
         box = [(int(b[0, first]), int(b[1, first])) for b in boxes]
         cell = np.argwhere(~here[tuple(slice(*b) for b in box)])[0]
@@ -125,19 +215,42 @@ def _check_readers(
     )
 
 
-def _cells(use: Use, writers: Sequence[Use]) -> list[_Cells]:
+def _axes(use: Use, writers: Sequence[Use]) -> list[_Cells]:
+    """Returns the axes on which writers are compared with a reader.
+
+    An axis that writers cut in several ways is one only if the reader cuts it as some of them.
+    """
     found: list[_Cells] = []
     for name in sorted({n for w in writers for n in w.axes}):
-        parts = [w.axes[name] for w in writers if name in w.axes]
-        if len({part.cut for part in parts}) > 1:
-            continue
+        cuts = {w.axes[name].cut for w in writers if name in w.axes}
         mine = use.axes.get(name)
-        if mine is not None and mine.cut == parts[0].cut:
-            parts.append(mine)
-        bounds = [part.spans.ravel() for part in parts]
-        points = np.unique(np.concatenate([*bounds, [0, parts[0].extent]]))
-        found.append(_Cells(name, parts[0].cut, points))
+        if len(cuts) == 1:
+            found.append(_cells(name, cuts.pop(), [*writers, use]))
+        elif mine is not None and mine.cut in cuts:
+            found.append(_cells(name, mine.cut, [*writers, use]))
     return found
+
+
+def _own_axes(writers: Sequence[Use], axes: Sequence[_Cells]) -> list[_Cells]:
+    """Returns the axes that only these writers have, who cut all axes alike."""
+    known = {(axis.name, axis.cut) for axis in axes}
+    own = {(n, a.cut) for w in writers for n, a in w.axes.items()} - known
+    return [_cells(name, cut, writers) for name, cut in sorted(own)]
+
+
+def _alike(writers: Sequence[Use]) -> list[list[Use]]:
+    """Groups writers by how they cut rows."""
+    found: dict[frozenset[tuple[str, Cut]], list[Use]] = defaultdict(list)
+    for writer in writers:
+        found[frozenset((n, a.cut) for n, a in writer.axes.items() if a.cut)].append(writer)
+    return list(found.values())
+
+
+def _cells(name: str, cut: Cut, uses: Sequence[Use]) -> _Cells:
+    parts = [u.axes[name] for u in uses if name in u.axes and u.axes[name].cut == cut]
+    bounds = [part.spans.ravel() for part in parts]
+    points = np.unique(np.concatenate([*bounds, [0, parts[0].extent]]))
+    return _Cells(name, cut, points)
 
 
 def _axis_text(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hpmoe_ir.diagnostics import refuse
-from hpmoe_ir.dialects.queue import EventOp, ProgramOp, events_of
+from hpmoe_ir.dialects.queue import EventOp, ProgramOp, events_of, orders_of
 from hpmoe_ir.dialects.tile import MemorySpace, buffer_bytes, buffers_of, families_of
 from hpmoe_ir.machines.machine import Machine, load_machine
 from hpmoe_ir.passes.proof.tasks import QueueTasks
@@ -30,8 +30,7 @@ def _check_counters(program: ProgramOp, machine: Machine) -> None:
     for event in events_of(program).values():
         if event.line is None:
             continue
-        begin = event.line.value.data
-        end = begin + event.line_count
+        begin, end = event.line.value.data, event.end_line
         for other_begin, other_end, other in taken:
             if begin < other_end and other_begin < end:
                 refuse(
@@ -50,15 +49,26 @@ def _check_counters(program: ProgramOp, machine: Machine) -> None:
             f"{machine.counter_line} bytes, the machine's cache line",
         )
     end = counters + machine.counter_line * max((e for _, e, _ in taken), default=0)
+    _check_windows(program, "the counters", counters, end)
+    if program.ticks("budget"):
+        # A line for each core, after the counters (`LoweredProgram.given_up`).
+        cores = sum(order.core_count for order in orders_of(program).values())
+        what = "the reports of waits that exceed their budget"
+        _check_windows(program, what, end, end + machine.counter_line * cores)
+
+
+def _check_windows(program: ProgramOp, what: str, begin: int, end: int) -> None:
+    """Refuses windows that overlap bytes `begin` to `end` of the window memory."""
     for name, buffer in buffers_of(program).items():
         if buffer.space.data is not MemorySpace.WINDOW or buffer.offset is None:
             continue
-        begin = buffer.offset.value.data
-        if begin < end and counters < begin + buffer_bytes(buffer):
+        first = buffer.offset.value.data
+        last = first + buffer_bytes(buffer)
+        if begin < last and first < end:
             refuse(
                 buffer,
-                f"verify-queues: @{name} covers bytes {begin} to {begin + buffer_bytes(buffer)} of "
-                f"the windows, the counters {counters} to {end}: they overlap",
+                f"verify-queues: @{name} covers bytes {first} to {last} of the windows, {what} "
+                f"{begin} to {end}: they overlap",
             )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from typing import NoReturn
 
 import numpy as np
@@ -183,45 +184,73 @@ def check_launches(proof: OrderProof, uses: dict[str, list[Use]]) -> None:
     """Checks that a rank s in launch n + 1 does not race with a rank q still in launch n.
 
     Each rank starts a launch when its own previous launch has ended, without a barrier between
-    ranks. Two properties are checked. A window is overwritten only after its uses in the previous
-    launch have ended. And an event receives all its signals of one launch before the first one of
-    the next launch; otherwise its threshold could be reached too early. With two copies, both
-    properties concern launches n and n + 2.
+    ranks. Two properties are checked. Of two conflicting accesses of a window in two launches, one
+    of them a put, that of the earlier launch has ended before the other starts. And an event
+    receives all its signals of one launch before the first one of the next launch; otherwise its
+    threshold could be reached too early. With two copies, both properties concern launches n and
+    n + 2.
 
     Either of two conditions suffices: the task of rank s in launch n + 1 starts after some task of
     rank q in launch n + 1, since q has then ended launch n; or the task of rank q in launch n ends
     before some task of rank s in launch n starts, since s has ended launch n. Raises RefusedError.
     """
     ranks_after = ranks_after_tasks(proof.run)
-    _check_overwrites(proof, uses, ranks_after)
-    _check_counts(proof, ranks_after)
+    _check_overwrites(proof, uses, ranks_after.with_rows)
+    _check_counts(proof, ranks_after.always)
 
 
 def _check_overwrites(proof: OrderProof, uses: dict[str, list[Use]], ranks_after: RankSets) -> None:
+    """Checks that no access of a window in a launch races with one of an earlier launch.
+
+    Only puts reach the memory of another rank, so one of the two is a put. Those of a task without
+    rows do not happen, so `ranks_after` is for tasks with rows.
+    """
     tasks = proof.tasks
     buffers = buffers_of(tasks.program)
     for name, on_buffer in uses.items():
-        if buffers[name].space.data is not MemorySpace.WINDOW:
-            continue
-        copies = buffers[name].copies.value.data
-        for later in (u for u in on_buffer if u.writes and u.access.peer is not None):
-            for earlier in on_buffer:
-                _check_overwrite(proof, ranks_after, meeting(earlier, later), copies)
+        if buffers[name].space.data is MemorySpace.WINDOW:
+            copies = buffers[name].copies.value.data
+            for later, earlier in product(on_buffer, repeat=2):
+                _check_overwrite(proof, ranks_after, earlier, later, copies)
     for first, second in _shared_memory(tasks, uses):
-        for earlier, later in ((first, second), (second, first)):
-            if later.writes and later.access.peer is not None:
-                _check_overwrite(proof, ranks_after, meeting(earlier, later, whole=True), 1)
+        _check_overwrite(proof, ranks_after, first, second, 1, whole=True)
+        _check_overwrite(proof, ranks_after, second, first, 1, whole=True)
 
 
-def _check_overwrite(proof: OrderProof, ranks_after: RankSets, met: Meeting, copies: int) -> None:
+def _check_overwrite(
+    proof: OrderProof,
+    ranks_after: RankSets,
+    earlier: Use,
+    later: Use,
+    copies: int,
+    *,
+    whole: bool = False,
+) -> None:
+    """Checks `earlier` in launch n against `later` in launch n + `copies` of another rank."""
+    if not (earlier.writes or later.writes):
+        return
+    if earlier.access.peer is None and later.access.peer is None:
+        return  # on one rank, whose launches follow each other
     tasks = proof.tasks
     ranks_before = _ranks_before_in_launch(proof) if copies == 2 else proof.run.ranks_before
-    if met.first.access.peer is None:
-        writer = met.second.tasks
-        far = met.second.owner != writer // tasks.per_rank
-        unordered = far & ~has_rank(ranks_before[writer], met.second.owner)
-        groups = np.unique(met.second_group[unordered])
-    elif met.first is met.second and np.bincount(met.first_group).max(initial=0) <= 1:
+    # If one of the two is not a put, its rank is the one whose memory the put accesses.
+    first = second = None
+    if earlier.access.peer is None:
+        far = later.owner != later.tasks // tasks.per_rank
+        second = far & ~has_rank(ranks_before[later.tasks], later.owner)
+        if not second.any():
+            return
+    elif later.access.peer is None:
+        far = earlier.owner != earlier.tasks // tasks.per_rank
+        first = far & ~has_rank(ranks_after[earlier.tasks], earlier.owner)
+        if not first.any():
+            return
+    met = meeting(earlier, later, whole=whole)
+    if first is not None:
+        groups = np.unique(met.first_group[first])
+    elif second is not None:
+        groups = np.unique(met.second_group[second])
+    elif earlier is later and np.bincount(met.first_group).max(initial=0) <= 1:
         return
     else:
         groups = np.arange(met.groups)
@@ -249,10 +278,11 @@ def _refuse_overwrite(
     tasks: QueueTasks, met: Meeting, before: int, after: int, copies: int
 ) -> NoReturn:
     use = "written" if met.first.writes else "read"
-    written, used = met.second.text(after, tasks), met.first.text(before, tasks)
+    does = "write" if met.second.writes else "read"
+    mine, used = met.second.text(after, tasks), met.first.text(before, tasks)
     refuse(
         met.second.family,
-        f"verify-queues: {tasks.task_text(after)} may write {written} in launch n + {copies} while "
+        f"verify-queues: {tasks.task_text(after)} may {does} {mine} in launch n + {copies} while "
         f"{tasks.task_text(before)} has not {use} {used} in launch n: in a launch nothing that the "
         f"first waits for comes from rank {tasks.rank_of(before)}, and nothing on rank "
         f"{tasks.rank_of(after)} waits for the second; missing is an event between the two ranks, "

@@ -135,11 +135,18 @@ def givers_before(tasks: QueueTasks, ended: Places, puts: IntArray, givers: IntA
     return some[ended[puts[some], local] >= tasks.place[givers[some]]]
 
 
-def ranks_after_tasks(run: QueueRun) -> RankSets:
-    """Returns [N, words]; bit r: some task of rank r in this launch starts after the task ends.
+@dataclass(frozen=True)
+class RanksAfter:
+    """Ranks of which some task in the same launch starts after a task ends."""
 
-    Considers only signals that are sent under every routing.
-    """
+    always: RankSets
+    """[N, words] by signals that are sent under every routing."""
+    with_rows: RankSets
+    """[N, words] by all signals, for a task that has rows: it then sends its credited signals."""
+
+
+def ranks_after_tasks(run: QueueRun) -> RanksAfter:
+    """Returns which ranks have a task that starts after each task ends."""
     tasks = run.tasks
     ranks_after = np.zeros_like(run.ranks_before)
     core_ranks_after = np.zeros((tasks.ranks * tasks.cores, ranks_after.shape[1]), dtype=np.uint64)
@@ -156,7 +163,13 @@ def ranks_after_tasks(run: QueueRun) -> RankSets:
         for events in tasks.waits[now].T:
             some = np.flatnonzero(events != NONE)
             _merge(np.bitwise_or, event_ranks_after, events[some], known[some])
-    return ranks_after
+    with_rows = ranks_after
+    if tasks.credits:
+        with_rows = ranks_after.copy()
+        for events, givers in zip(tasks.signals.T, tasks.givers.T, strict=True):
+            some = np.flatnonzero((events != NONE) & (givers != NONE))
+            with_rows[some] |= event_ranks_after[events[some]]
+    return RanksAfter(ranks_after, with_rows)
 
 
 def _merge(merge: np.ufunc, into: RankSets | Places, at: IntArray, rows: RankSets | Places) -> None:

@@ -29,7 +29,7 @@ from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.moe import tensor_type
 from hpmoe_ir.dialects.placement import AnyTensor, RouteType, RowsAttr
 from hpmoe_ir.dialects.rowwise import RowwiseTrait
-from hpmoe_ir.dialects.symbol_names import TAKEN, SymbolNames
+from hpmoe_ir.dialects.symbol_names import SymbolNames
 from hpmoe_ir.dialects.tile import BufferOp, MemorySpace, MemorySpaceAttr, TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
 from hpmoe_ir.integers import ceil_div
@@ -98,7 +98,7 @@ class Tiling:
         self, stem: str, space: MemorySpace, type: BufferType | RouteType, copies: int = 1
     ) -> str:
         """Adds a buffer and returns its name."""
-        name = self.names.fresh(stem, TAKEN)
+        name = self.names.fresh(stem, as_written=True)
         self.buffers.append(BufferOp(name, space, type, copies))
         return name
 

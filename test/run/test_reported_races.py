@@ -244,6 +244,15 @@ class TestOneWindowTwice:
         assert "@put1_done" in message
         assert "line 1" in message
 
+    @pytest.mark.parametrize("line", [7, 100, 100_000])
+    def test_lines_without_a_counter(self, line: int):
+        """A pass that drops an event after `allocate-events` leaves lines that no counter has."""
+        text = self.TEXT.replace(
+            "@put2_done (2) count 1 line 4", f"@put2_done (2) count 1 line {line}"
+        )
+        assert self.refusal(text) == ""
+        assert all(self.run(text, seed, memory="weak") for seed in range(3))
+
     @pytest.mark.parametrize(("core", "cores", "idle"), [("aic", 24, 24), ("aiv", 48, 40)])
     def test_more_workers_than_cores(
         self, core: str, cores: int, idle: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -102,6 +102,27 @@ def test_counters_may_be_beyond_4_gib():
     assert 64 * read_task_table(task_table(plan)).header["counters"] == plan.program.counters
 
 
+def test_lines_without_a_counter_are_in_the_table():
+    """Thresholds are looked up by line, so a table as long as there are counters would be short."""
+    program = lowered().program
+    events = list(program.events.values())
+    before = program.counter_count
+    events[-1].line = IntegerAttr(before + 5, i64)
+    dropped = events[2]
+    dropped.line = IntegerAttr(before + 40, i64)
+    table = read_task_table(task_table(plan_program(program)))
+    assert len(table.thresholds) == before + 40 + dropped.line_count
+    assert program.window_bytes >= program.counters + 64 * len(table.thresholds)
+    for event in events:
+        for copy in range(event.copy_count):
+            first = event.first_line(copy)
+            own = table.thresholds[first : first + event.event_count]
+            np.testing.assert_array_equal(own, event.thresholds)
+    assert table.thresholds.sum() == sum(
+        int(e.thresholds.sum()) * e.copy_count for e in program.events.values()
+    )
+
+
 def test_counters_begin_at_a_line():
     program = lowered().program
     program.op.counters = IntegerAttr(program.counters + 8, i64)

@@ -18,7 +18,7 @@ queue.program @layer ranks 2 machine "ascend-a3" counters at 4096 {
   tile.tasks @r () in () on aiv
     kernel "swiglu"
     reads @a[:, :]
-    writes @a[:, :]
+    writes @b[:, :]
   queue.event @p_done (3, 2) count 1 line 0
   queue.event @q_done () count 6 line 6
   queue.event @q_by_expert (3) count [2, 2, 2]
@@ -60,7 +60,7 @@ queue.program @layer ranks 2 machine "ascend-a3" counters at 4096 {
 // CHECK-NEXT:   tile.tasks @r () in () on aiv
 // CHECK-NEXT:     kernel "swiglu"
 // CHECK-NEXT:     reads @a[:, :]
-// CHECK-NEXT:     writes @a[:, :]
+// CHECK-NEXT:     writes @b[:, :]
 // CHECK-NEXT:   queue.event @p_done (3, 2) count 1 line 0
 // CHECK-NEXT:   queue.event @q_done () count 6 line 6
 // CHECK-NEXT:   queue.event @q_by_expert (3) count [2, 2, 2]
@@ -91,7 +91,7 @@ queue.program @layer ranks 2 machine "ascend-a3" counters at 4096 {
 // GENERIC-NEXT:   "tile.buffer"() <{sym_name = "w", space = #tile.memory_space<input>, type = !tile.buffer<3x48x48xbf16>, copies = 1 : i64}> : () -> ()
 // GENERIC-NEXT:   "tile.tasks"() <{sym_name = "p", dims = ["p", "e"], grid = array<i64: 2, 3>, core = "aiv", kernel = "copy_rows", options = {}, route = @route, reads = [#tile.access<@a[grouped(d1, rank of 2), :]>], writes = [#tile.access<@b on d0 [grouped(d1, rank of 2), :]>], scalars = []}> : () -> ()
 // GENERIC-NEXT:   "tile.tasks"() <{sym_name = "q", dims = ["e", "g"], grid = array<i64: 3, 2>, core = "aic", kernel = "grouped_matmul", options = {tile_m = 16 : i64, tile_n = 16 : i64, tile_k = 32 : i64, transpose_rhs = 0 : i64}, route = @route, reads = [#tile.access<@b[grouped(d0, d1 of 2), :]>, #tile.access<@w[d0, :, :]>], writes = [#tile.access<@a[grouped(d0, d1 of 2), :]>], scalars = []}> : () -> ()
-// GENERIC-NEXT:   "tile.tasks"() <{sym_name = "r", dims = [], grid = array<i64>, core = "aiv", kernel = "swiglu", options = {}, reads = [#tile.access<@a[:, :]>], writes = [#tile.access<@a[:, :]>], scalars = []}> : () -> ()
+// GENERIC-NEXT:   "tile.tasks"() <{sym_name = "r", dims = [], grid = array<i64>, core = "aiv", kernel = "swiglu", options = {}, reads = [#tile.access<@a[:, :]>], writes = [#tile.access<@b[:, :]>], scalars = []}> : () -> ()
 // GENERIC-NEXT:   "queue.event"() <{sym_name = "p_done", events = array<i64: 3, 2>, counts = array<i32: 1>, line = 0 : i64}> : () -> ()
 // GENERIC-NEXT:   "queue.event"() <{sym_name = "q_done", events = array<i64>, counts = array<i32: 6>, line = 6 : i64}> : () -> ()
 // GENERIC-NEXT:   "queue.event"() <{sym_name = "q_by_expert", events = array<i64: 3>, counts = array<i32: 2, 2, 2>}> : () -> ()

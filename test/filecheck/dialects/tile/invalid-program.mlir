@@ -7,9 +7,9 @@ tile.program @p ranks 0 {
 
 // -----
 
-// CHECK-NEXT: invalid-program.mlir:[[# @LINE + 1]]:1: error: tile.program: Redefinition of symbol "b"
 tile.program @p ranks 2 {
   tile.buffer @b workspace : !tile.buffer<5xi32>
+  // CHECK-NEXT: invalid-program.mlir:[[# @LINE + 1]]:3: error: tile.buffer: the symbol @b is defined twice, first by a tile.buffer at invalid-program.mlir:[[# @LINE - 1]]:3; expected different names
   tile.buffer @b workspace : !tile.buffer<5xi32>
 }
 

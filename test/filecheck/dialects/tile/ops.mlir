@@ -193,10 +193,11 @@ tile.program @empty ranks 1 {
 }
 tile.program @words ranks 1 {
   tile.buffer @sent workspace : !tile.buffer<5x5xi32>
+  tile.buffer @grouped workspace : !tile.buffer<5x5xi32>
   tile.tasks @tokens (block) in (5) on aiv
     kernel "count_tokens"
     reads @sent[block, :]
-    writes @sent[:, block]
+    writes @grouped[:, block]
 }
 
 // CHECK:      tile.program @empty ranks 1 {
@@ -204,10 +205,11 @@ tile.program @words ranks 1 {
 // CHECK-NEXT: }
 // CHECK-NEXT: tile.program @words ranks 1 {
 // CHECK-NEXT:   tile.buffer @sent workspace : !tile.buffer<5x5xi32>
+// CHECK-NEXT:   tile.buffer @grouped workspace : !tile.buffer<5x5xi32>
 // CHECK-NEXT:   tile.tasks @tokens (block) in (5) on aiv
 // CHECK-NEXT:     kernel "count_tokens"
 // CHECK-NEXT:     reads @sent[block, :]
-// CHECK-NEXT:     writes @sent[:, block]
+// CHECK-NEXT:     writes @grouped[:, block]
 // CHECK-NEXT: }
 
 // GENERIC:      "tile.program"() <{sym_name = "empty", ranks = 1 : i64}> ({
@@ -215,7 +217,8 @@ tile.program @words ranks 1 {
 // GENERIC-NEXT: }) : () -> ()
 // GENERIC-NEXT: "tile.program"() <{sym_name = "words", ranks = 1 : i64}> ({
 // GENERIC-NEXT:   "tile.buffer"() <{sym_name = "sent", space = #tile.memory_space<workspace>, type = !tile.buffer<5x5xi32>, copies = 1 : i64}> : () -> ()
-// GENERIC-NEXT:   "tile.tasks"() <{sym_name = "tokens", dims = ["block"], grid = array<i64: 5>, core = "aiv", kernel = "count_tokens", options = {}, reads = [#tile.access<@sent[d0, :]>], writes = [#tile.access<@sent[:, d0]>], scalars = []}> : () -> ()
+// GENERIC-NEXT:   "tile.buffer"() <{sym_name = "grouped", space = #tile.memory_space<workspace>, type = !tile.buffer<5x5xi32>, copies = 1 : i64}> : () -> ()
+// GENERIC-NEXT:   "tile.tasks"() <{sym_name = "tokens", dims = ["block"], grid = array<i64: 5>, core = "aiv", kernel = "count_tokens", options = {}, reads = [#tile.access<@sent[d0, :]>], writes = [#tile.access<@grouped[:, d0]>], scalars = []}> : () -> ()
 // GENERIC-NEXT: }) : () -> ()
 
 // -----

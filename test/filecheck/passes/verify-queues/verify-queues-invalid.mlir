@@ -672,7 +672,7 @@ queue.program @p ranks 2 machine "ascend-a3" {
   // CHECK-NEXT: verify-queues-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @use () on rank 0 reads @a[:, :], which @first () on rank 0 writes; it may start before that has ended: the first signals @first_done[] on rank 0, the second waits for @put_done[] on rank 0; missing is its wait for @first_done[] on rank 0
   tile.tasks @use () in () on aiv
     kernel "add_rows" using @route
-    reads @recv[:, :], @a[:, :]
+    reads @recv[grouped(0, 0 of 1), :], @a[:, :]
     writes @out[:, :]
   queue.event @exchange_done () count 2 copies 2
   queue.event @build_route_done () count 1
@@ -730,7 +730,7 @@ queue.program @p ranks 2 machine "ascend-a3" {
   // CHECK-NEXT: verify-queues-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: the queues cannot end, these tasks wait for each other: @use () on rank 0 (aiv0) waits for @put_done[] on rank 0, which @build_route () on rank 0 signals; that is behind @use () on rank 0 in the queue of aiv0
   tile.tasks @use () in () on aiv
     kernel "add_rows" using @route
-    reads @recv[:, :], @y[:, :]
+    reads @recv[grouped(0, 0 of 1), :], @y[:, :]
     writes @out[:, :]
   queue.event @exchange_done () count 2 copies 2
   queue.event @build_route_done () count 1
@@ -787,7 +787,7 @@ queue.program @p ranks 2 machine "ascend-a3" {
     writes @recv on p [grouped(e, rank of 2), :]
   tile.tasks @use () in () on aiv
     kernel "add_rows" using @route
-    reads @recv[:, :], @y[:, :]
+    reads @recv[grouped(0, 0 of 1), :], @y[:, :]
     writes @out[:, :]
   queue.event @exchange_done () count 2
   queue.event @build_route_done () count 1

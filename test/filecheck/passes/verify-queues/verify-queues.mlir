@@ -181,7 +181,7 @@ queue.program @p ranks 2 machine "ascend-a3" {
     writes @recv on p [grouped(e, rank of 2), :]
   tile.tasks @use () in () on aiv
     kernel "add_rows" using @route
-    reads @recv[:, :], @a[:, :]
+    reads @recv[grouped(0, 0 of 1), :], @a[:, :]
     writes @out[:, :]
   queue.event @exchange_done () count 2
   queue.event @build_route_done () count 1
@@ -240,7 +240,7 @@ queue.program @p ranks 2 machine "ascend-a3" {
     writes @recv on p [grouped(e, rank of 2), :]
   tile.tasks @use () in () on aiv
     kernel "add_rows" using @route
-    reads @recv[:, :], @a[:, :]
+    reads @recv[grouped(0, 0 of 1), :], @a[:, :]
     writes @out[:, :]
   queue.event @exchange_done () count 2 copies 2
   queue.event @build_route_done () count 1

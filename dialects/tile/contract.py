@@ -1,0 +1,210 @@
+"""Rules that follow from the contract of a kernel and from the space of a buffer.
+
+A kernel assumes that the tiles that it reads stay as they are while it writes others, unless its
+description says otherwise (`TileOperand`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+from xdsl.ir.affine import AffineExpr
+
+from hpmoe_ir.diagnostics import InvalidOpError
+from hpmoe_ir.dialects.access import Access, AxisRange, format_access
+from hpmoe_ir.dialects.index import (
+    RANK,
+    BoolArray,
+    IntArray,
+    evaluate_index,
+    format_index,
+    index_range,
+)
+from hpmoe_ir.dialects.placement import RouteType
+from hpmoe_ir.dialects.tile.buffer import BufferOp, MemorySpace
+from hpmoe_ir.dialects.tile.tasks import TasksOp
+from hpmoe_ir.dialects.tile.types import BufferType
+from hpmoe_ir.kernels.kernel import TileOperand
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """Another operand of a family in the buffer of a written one."""
+
+    access: Access
+    use: str
+    """What a task does with it: `reads as 'h'`."""
+    in_place: bool = False
+    """Whether it may be the written tile."""
+
+
+def verify_contract(
+    family: TasksOp, buffers: Mapping[str, BufferOp], ranks: int, route: RouteType | None
+) -> None:
+    """Checks what a family writes: where it may write, and that it keeps off what it reads.
+
+    `family` has valid accesses and uses `route`. Raises InvalidOpError at the family, naming the
+    access and, for an overlap, the task and its rank.
+    """
+    kernel = family.find_kernel()
+    for access in family.read_accesses:
+        if access.scatter:
+            _refuse(family, access, "reads", "`scatter` is of what a task writes")
+    for access, operand in zip(family.write_accesses, kernel.writes, strict=True):
+        buffer = buffers[access.buffer]
+        if problem := _problem(access, operand, buffer, kernel.name):
+            _refuse(family, access, "writes", problem)
+        if isinstance(buffer.content, RouteType):
+            _check_built(family, access, buffer.content, buffers, ranks)
+    for access, other in _same_buffer(family):
+        _check_apart(family, access, other, buffers[access.buffer], ranks, route)
+
+
+def _problem(access: Access, operand: TileOperand, buffer: BufferOp, kernel: str) -> str:
+    """Returns why a kernel may not write an access, "" if it may."""
+    if buffer.space.data is MemorySpace.INPUT:
+        return (
+            f"@{access.buffer} is an input, which tasks only read; expected an inout, output, "
+            "workspace or window buffer"
+        )
+    if isinstance(buffer.content, RouteType) and not operand.builds_route:
+        return f"'{operand.name}' of kernel '{kernel}' is no route, @{access.buffer} is one"
+    if access.scatter and not operand.scatter:
+        return (
+            f"kernel '{kernel}' writes the whole of '{operand.name}', so tasks of one family "
+            "must write different parts, without `scatter`"
+        )
+    return ""
+
+
+def _check_built(
+    family: TasksOp,
+    access: Access,
+    route: RouteType,
+    buffers: Mapping[str, BufferOp],
+    ranks: int,
+) -> None:
+    """Raises InvalidOpError unless a family builds its route from the counts of all ranks, for the
+    rank that runs it and a capacity for which there is memory."""
+    counts = next((buffers[a.buffer].content for a in family.read_accesses), None)
+    expected = (ranks, 2 * route.experts.data)
+    if isinstance(counts, BufferType) and counts.dims != expected:
+        text = "x".join(str(n) for n in expected)
+        _refuse(
+            family,
+            access,
+            "writes",
+            f"expected counts of {text} words, two for each of {ranks} ranks and "
+            f"{route.experts.data} experts, found {counts}",
+        )
+    scalars = zip(family.find_kernel().scalars, family.scalars, strict=True)
+    given = {name: scalar.data for name, scalar in scalars}
+    rank, capacity = given.get("rank", RANK), given.get("capacity", AffineExpr.constant(0))
+    if rank != RANK:
+        found = format_index(rank, family.dim_names)
+        _refuse(family, access, "writes", f"rank: expected that of the task, found {found}")
+    if index_range(capacity, family.extents, ranks)[1] > route.rows.data:
+        found = format_index(capacity, family.dim_names)
+        _refuse(
+            family,
+            access,
+            "writes",
+            f"capacity: expected at most {route.rows.data} rows, for which there is memory, found "
+            f"{found}",
+        )
+
+
+def _same_buffer(family: TasksOp) -> Iterator[tuple[Access, _Operand]]:
+    """Yields each write access with each other operand in its buffer."""
+    kernel = family.find_kernel()
+    others = [
+        _Operand(access, f"reads as '{operand.name}'", operand.in_place)
+        for access, operand in zip(family.read_accesses, kernel.reads, strict=True)
+    ]
+    if family.route is not None:
+        others.append(_Operand(Access(family.route.root_reference.data, ()), "uses as its route"))
+    for access, operand in zip(family.write_accesses, kernel.writes, strict=True):
+        yield from ((access, other) for other in others if other.access.buffer == access.buffer)
+        others.append(_Operand(access, f"writes as '{operand.name}'"))
+
+
+def _check_apart(
+    family: TasksOp,
+    access: Access,
+    other: _Operand,
+    buffer: BufferOp,
+    ranks: int,
+    route: RouteType | None,
+) -> None:
+    """Raises InvalidOpError if a task can have an element in both accesses of a buffer."""
+    if other.in_place and access == other.access:
+        return
+    for rank in range(ranks):
+        meet = np.flatnonzero(_meet(family, access, other.access, buffer, ranks, rank, route))
+        if not meet.size:
+            continue
+        point = np.unravel_index(meet[0], family.extents)
+        coordinates = ", ".join(str(int(c)) for c in point)
+        expected = "operands that do not overlap"
+        if other.in_place:
+            expected += ", or the same part for both"
+        _refuse(
+            family,
+            access,
+            "writes",
+            f"task ({coordinates}) on rank {rank} {other.use} elements of {_text(family, other)} "
+            f"that it writes; kernel '{family.kernel.data}' expects {expected}",
+        )
+
+
+def _text(family: TasksOp, operand: _Operand) -> str:
+    access = operand.access
+    return format_access(access, family.dim_names) if access.selectors else f"@{access.buffer}"
+
+
+def _meet(
+    family: TasksOp,
+    access: Access,
+    other: Access,
+    buffer: BufferOp,
+    ranks: int,
+    rank: int,
+    route: RouteType | None,
+) -> BoolArray:
+    """Returns for each task of a rank, `[tasks]`, whether its two accesses can overlap."""
+    points = family.coordinates()
+
+    def values(expr: AffineExpr) -> IntArray:
+        found = np.asarray(evaluate_index(expr, points, rank), dtype=np.int64)
+        return np.broadcast_to(found, (family.task_count,))
+
+    own = AffineExpr.constant(rank)
+    meet: BoolArray = values(access.peer or own) == values(other.peer or own)
+    if isinstance(buffer.content, RouteType):
+        return meet
+    experts = 0 if route is None else route.experts.data
+    dims = buffer.content.dims
+    ours = {axis.name: axis for axis in access.axes(dims, ranks, experts)}
+    for theirs in other.axes(dims, ranks, experts):
+        mine = ours.get(theirs.name)
+        if mine is None or mine.cut != theirs.cut:
+            continue  # rows that are cut differently may overlap
+        low, high = _spans(mine, values(mine.index))
+        begin, end = _spans(theirs, values(theirs.index))
+        meet = meet & (np.maximum(low, begin) < np.minimum(high, end))
+    return meet
+
+
+def _spans(axis: AxisRange, values: IntArray) -> tuple[IntArray, IntArray]:
+    """Returns the first element and one past the last of the range of each value, `[tasks]`."""
+    distinct, inverse = np.unique(values, return_inverse=True)
+    bounds = np.array([axis.bounds(int(v)) for v in distinct], dtype=np.int64)
+    return bounds[inverse, 0], bounds[inverse, 1]
+
+
+def _refuse(family: TasksOp, access: Access, use: str, message: str) -> NoReturn:
+    text = format_access(access, family.dim_names)
+    raise InvalidOpError(family, f"@{family.sym_name.data} {use} {text}: {message}")

@@ -1,0 +1,341 @@
+// RUN: HPMOE_INVALID
+
+// Tasks do not write what the caller gives.
+tile.program @p ranks 1 {
+  tile.buffer @x input : !tile.buffer<8x16xbf16>
+  tile.buffer @y input : !tile.buffer<8x16xbf16>
+  // CHECK: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @a writes @y[:, :]: @y is an input, which tasks only read; expected an inout, output, workspace or window buffer
+  tile.tasks @a (i) in (1) on aiv
+    kernel "copy_rows"
+    reads @x[:, :]
+    writes @y[:, :]
+}
+
+// -----
+
+// By matrix cores, in blocks.
+tile.program @p ranks 1 {
+  tile.buffer @x input : !tile.buffer<16x64xbf16>
+  tile.buffer @w input : !tile.buffer<64x32xbf16>
+  tile.buffer @y input : !tile.buffer<16x32xbf16>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @a writes @y[:, block(n by 16)]: @y is an input, which tasks only read; expected an inout, output, workspace or window buffer
+  tile.tasks @a (n) in (2) on aic
+    kernel "grouped_matmul" {tile_m = 16 : i64, tile_n = 16 : i64, tile_k = 16 : i64, transpose_rhs = 0 : i64}
+    reads @x[:, :], @w[:, block(n by 16)]
+    writes @y[:, block(n by 16)]
+}
+
+// -----
+
+// A sum of gradients into an argument that is not `inout`.
+tile.program @p ranks 1 {
+  tile.buffer @x input : !tile.buffer<16x64xbf16>
+  tile.buffer @y input : !tile.buffer<16x32xbf16>
+  tile.buffer @dw input : !tile.buffer<64x32xf32>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @a writes @dw[:, :]: @dw is an input, which tasks only read; expected an inout, output, workspace or window buffer
+  tile.tasks @a () in () on aic
+    kernel "weight_gradient" {tile_m = 16 : i64, tile_n = 16 : i64, tile_k = 16 : i64, accumulate = 1 : i64}
+    reads @x[:, :], @y[:, :]
+    writes @dw[:, :]
+}
+
+// -----
+
+// The status of a launch.
+tile.program @p ranks 2 {
+  tile.buffer @status input : !tile.buffer<16xi32>
+  tile.buffer @counts input : !tile.buffer<2x12xi32>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @b writes @status[:]: @status is an input, which tasks only read; expected an inout, output, workspace or window buffer
+  tile.tasks @b () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+}
+
+// -----
+
+// Rows of the tokens.
+tile.program @p ranks 1 {
+  tile.buffer @x input : !tile.buffer<tokens 8 rows, 16xbf16>
+  tile.buffer @y input : !tile.buffer<tokens 8 rows, 16xbf16>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @a writes @x[tokens(b of 2), :]: @x is an input, which tasks only read; expected an inout, output, workspace or window buffer
+  tile.tasks @a (b) in (2) on aiv
+    kernel "add_rows"
+    reads @x[tokens(b of 2), :], @y[tokens(b of 2), :]
+    writes @x[tokens(b of 2), :]
+}
+
+// -----
+
+// Numbers of tokens in the place of a route.
+tile.program @p ranks 2 {
+  tile.buffer @x input : !tile.buffer<8x2xi32>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @a writes @route[:]: 'counts' of kernel 'count_tokens' is no route, @route is one
+  tile.tasks @a (i) in (1) on aiv
+    kernel "count_tokens"
+    reads @x[:, :]
+    writes @route[:]
+}
+
+// -----
+
+// A route is not the status of a launch.
+tile.program @p ranks 2 {
+  tile.buffer @counts input : !tile.buffer<2x12xi32>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.buffer @other workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @b writes @other[:]: 'status' of kernel 'build_route' is no route, @other is one
+  tile.tasks @b () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @other[:]
+    scalars (rank, 20)
+}
+
+// -----
+
+// A product in place of its left operand.
+tile.program @p ranks 1 {
+  tile.buffer @y input : !tile.buffer<64x64xbf16>
+  tile.buffer @h workspace : !tile.buffer<16x64xbf16>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @s writes @h[:, :]: task (0) on rank 0 reads as 'rows' elements of @h[:, :] that it writes; kernel 'grouped_matmul' expects operands that do not overlap
+  tile.tasks @s (i) in (1) on aic
+    kernel "grouped_matmul" {tile_m = 16 : i64, tile_n = 16 : i64, tile_k = 16 : i64, transpose_rhs = 0 : i64}
+    reads @h[:, :], @y[:, :]
+    writes @h[:, :]
+}
+
+// -----
+
+// A product in place of its right operand.
+tile.program @p ranks 1 {
+  tile.buffer @y input : !tile.buffer<64x64xbf16>
+  tile.buffer @h workspace : !tile.buffer<64x64xbf16>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @s writes @h[:, :]: task (0) on rank 0 reads as 'weights' elements of @h[:, :] that it writes; kernel 'grouped_matmul' expects operands that do not overlap
+  tile.tasks @s (i) in (1) on aic
+    kernel "grouped_matmul" {tile_m = 16 : i64, tile_n = 16 : i64, tile_k = 16 : i64, transpose_rhs = 0 : i64}
+    reads @y[:, :], @h[:, :]
+    writes @h[:, :]
+}
+
+// -----
+
+// A block of columns of what the task reads as a whole.
+tile.program @p ranks 1 {
+  tile.buffer @y input : !tile.buffer<64x64xbf16>
+  tile.buffer @h workspace : !tile.buffer<16x64xbf16>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @s writes @h[:, block(n by 16)]: task (0) on rank 0 reads as 'rows' elements of @h[:, :] that it writes; kernel 'grouped_matmul' expects operands that do not overlap
+  tile.tasks @s (n) in (4) on aic
+    kernel "grouped_matmul" {tile_m = 16 : i64, tile_n = 16 : i64, tile_k = 16 : i64, transpose_rhs = 0 : i64}
+    reads @h[:, :], @y[:, block(n by 16)]
+    writes @h[:, block(n by 16)]
+}
+
+// -----
+
+// Only the last task reads what it writes.
+tile.program @p ranks 1 {
+  tile.buffer @h workspace : !tile.buffer<4x16x64xbf16>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @s writes @h[3, :, :]: task (3) on rank 0 reads as 'rows' elements of @h[i, :, :] that it writes; kernel 'copy_rows' expects operands that do not overlap
+  tile.tasks @s (i) in (4) on aiv
+    kernel "copy_rows"
+    reads @h[i, :, :]
+    writes @h[3, :, :]
+}
+
+// -----
+
+// A sum in place of another part of its operand.
+tile.program @p ranks 1 {
+  tile.buffer @x input : !tile.buffer<8x16xbf16>
+  tile.buffer @h workspace : !tile.buffer<8x16xbf16>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @s writes @h[:, :]: task (0) on rank 0 reads as 'a' elements of @h[block(0 by 4), :] that it writes; kernel 'add_rows' expects operands that do not overlap, or the same part for both
+  tile.tasks @s (i) in (1) on aiv
+    kernel "add_rows"
+    reads @h[block(0 by 4), :], @x[:, :]
+    writes @h[:, :]
+}
+
+// -----
+
+// A put that reaches the own rank.
+tile.program @p ranks 2 {
+  tile.buffer @w window : !tile.buffer<8x16xbf16>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @s writes @w on (rank + p) mod 2 [:, :]: task (0) on rank 0 reads as 'rows' elements of @w[:, :] that it writes; kernel 'copy_rows' expects operands that do not overlap
+  tile.tasks @s (p) in (2) on aiv
+    kernel "copy_rows"
+    reads @w[:, :]
+    writes @w on (rank + p) mod 2 [:, :]
+}
+
+// -----
+
+// Rows of an expert, read in one cut and written in another.
+tile.program @p ranks 2 {
+  tile.buffer @h workspace : !tile.buffer<grouped 20 rows, 16xbf16>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @s writes @h[grouped(e, 0 of 1, chunk 1 of 3 by 1), :]: task (0) on rank 0 reads as 'h' elements of @h[grouped(e, 0 of 1, chunk 0 of 2 by 1), :] that it writes; kernel 'swiglu' expects operands that do not overlap
+  tile.tasks @s (e) in (3) on aiv
+    kernel "swiglu" using @route
+    reads @h[grouped(e, 0 of 1, chunk 0 of 2 by 1), :]
+    writes @h[grouped(e, 0 of 1, chunk 1 of 3 by 1), :]
+}
+
+// -----
+
+// A route that is built with the help of itself.
+tile.program @p ranks 2 {
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @counts input : !tile.buffer<2x12xi32>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @b writes @route[:]: task () on rank 0 uses as its route elements of @route that it writes; kernel 'build_route' expects operands that do not overlap
+  tile.tasks @b () in () on aiv
+    kernel "build_route" using @route
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+}
+
+// -----
+
+// Two results in one place.
+tile.program @p ranks 2 {
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @counts input : !tile.buffer<2x12xi32>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @b writes @status[:]: task () on rank 0 writes as 'route' elements of @status[:] that it writes; kernel 'build_route' expects operands that do not overlap
+  tile.tasks @b () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @status[:], @status[:]
+    scalars (rank, 20)
+}
+
+// -----
+
+// Copies are not scattered.
+tile.program @p ranks 1 {
+  tile.buffer @x input : !tile.buffer<8x16xbf16>
+  tile.buffer @h workspace : !tile.buffer<8x16xbf16>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @s writes scatter @h[:, :]: kernel 'copy_rows' writes the whole of 'out', so tasks of one family must write different parts, without `scatter`
+  tile.tasks @s (i) in (4) on aiv
+    kernel "copy_rows"
+    reads @x[:, :]
+    writes scatter @h[:, :]
+}
+
+// -----
+
+// Nor are products of which each task computes all.
+tile.program @p ranks 1 {
+  tile.buffer @x input : !tile.buffer<16x64xbf16>
+  tile.buffer @y input : !tile.buffer<64x64xbf16>
+  tile.buffer @h workspace : !tile.buffer<16x64xbf16>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @s writes scatter @h[:, :]: kernel 'grouped_matmul' writes the whole of 'out', so tasks of one family must write different parts, without `scatter`
+  tile.tasks @s (i) in (4) on aic
+    kernel "grouped_matmul" {tile_m = 16 : i64, tile_n = 16 : i64, tile_k = 16 : i64, transpose_rhs = 0 : i64}
+    reads @x[:, :], @y[:, :]
+    writes scatter @h[:, :]
+}
+
+// -----
+
+// What is read is not scattered.
+tile.program @p ranks 1 {
+  tile.buffer @x input : !tile.buffer<8x16xbf16>
+  tile.buffer @h workspace : !tile.buffer<8x16xbf16>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @s reads scatter @x[:, :]: `scatter` is of what a task writes
+  tile.tasks @s (i) in (1) on aiv
+    kernel "copy_rows"
+    reads scatter @x[:, :]
+    writes @h[:, :]
+}
+
+// -----
+
+// Rows of another rank.
+tile.program @p ranks 2 {
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @counts input : !tile.buffer<2x12xi32>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @b writes @route[:]: rank: expected that of the task, found 0
+  tile.tasks @b () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (0, 20)
+}
+
+// -----
+
+// A capacity that grows with the rank.
+tile.program @p ranks 2 {
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @counts input : !tile.buffer<2x12xi32>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @b writes @route[:]: capacity: expected at most 20 rows, for which there is memory, found rank + 20
+  tile.tasks @b () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20 + rank)
+}
+
+// -----
+
+// Counts of other experts.
+tile.program @p ranks 2 {
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @counts input : !tile.buffer<2x8xi32>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @b writes @route[:]: expected counts of 2x12 words, two for each of 2 ranks and 6 experts, found !tile.buffer<2x8xi32>
+  tile.tasks @b () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+}
+
+// -----
+
+// A route over other ranks.
+tile.program @p ranks 3 {
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @counts input : !tile.buffer<3x12xi32>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.buffer: @route is a route over 2 ranks, the program runs on 3
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.tasks @b () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+}
+
+// -----
+
+// A route in a window, where no task looks it up.
+tile.program @p ranks 2 {
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.buffer: a route is in one copy in the workspace, where tasks look up their rows, found 1 in window memory
+  tile.buffer @route window : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+
+}
+
+// -----
+
+// Two copies of a route.
+tile.program @p ranks 2 {
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.buffer: a route is in one copy in the workspace, where tasks look up their rows, found 2 in workspace memory
+  tile.buffer @route workspace copies 2 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+
+}
+
+// -----
+
+// A route that the caller gives.
+tile.program @p ranks 2 {
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.buffer: a route is in one copy in the workspace, where tasks look up their rows, found 1 in input memory
+  tile.buffer @route input : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+
+}
