@@ -51,6 +51,8 @@ def layer_base(seed: int) -> ModuleOp:
             width=16,
             tokens=chance.choice((3, 4, 6)),
         )
+        if chance.random() < 0.3:
+            config = config.with_sizes(capacity=chance.randint(1, config.max_received_rows))
         module = layer_module(config)
         policy = chance.choice((OperatorOrder(), OperatorOrder(), DepthFirst(), Published()))
         options = LoweringOptions(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.utils.exceptions import DiagnosticException, VerifyException
+from xdsl.utils.exceptions import DiagnosticException
 
 from adversary.accesses import OutsideContract
 from adversary.bases import layer_base, tile_base
@@ -19,7 +19,7 @@ from adversary.changes import MUTATIONS
 from adversary.judge import MANY, Verdict, judge
 from adversary.machine import small_machine
 from adversary.micro_programs import micro_program
-from hpmoe_ir.diagnostics import one_line
+from hpmoe_ir.diagnostics import InvalidOpError, one_line
 from hpmoe_ir.dialects.queue import ProgramOp
 from hpmoe_ir.driver.compiler import module_text
 from hpmoe_ir.passes.verify_queues import verify_queues
@@ -45,8 +45,8 @@ REASONS = (
     ("overwritten in the next launch", r"may (write|read) .* in launch n"),
     ("counted in the next launch", "may count"),
     ("counters", r"cache line|counters \d+ to"),
-    ("capacity", "capacity|can deliver|rows"),
-    ("in place", "in place|itself"),
+    ("capacity", r"holds \d+|capacity"),
+    ("in place", "expects operands"),
 )
 """Reasons of refusals, by what their messages say."""
 
@@ -117,13 +117,13 @@ class Tally:
 
     def lines(self) -> Iterator[str]:
         """Yields the report."""
-        yield f"{self.count} programs: " + _counted(self.programs)
+        yield f"{self.count} programs: " + _listed(self.programs)
         yield ", ".join(f"{who}: {seconds:.0f} s" for who, seconds in self.seconds_of.items())
-        yield "changes that left no program: " + _counted(self.no_program)
+        yield "changes that left no program: " + _listed(self.no_program)
         for proof in ("accepted", "refused"):
             for judged in ("harmless", "harmful"):
                 yield f"  {proof}, {judged}: {self.outcomes[proof, judged]}"
-        yield "harms of refused programs: " + _counted(self.harms)
+        yield "harms of refused programs: " + _listed(self.harms)
         yield f"refused of the harmless: {100 * self.refused_share:.2f} %"
         total = max(1, sum(self.reasons.values()))
         for reason, n in self.reasons.most_common():
@@ -132,7 +132,7 @@ class Tally:
             yield f"ACCEPTED {found.name}: {found.verdict.text} [{', '.join(found.changes)}]"
 
 
-def _counted(counter: Counter[str]) -> str:
+def _listed(counter: Counter[str]) -> str:
     return ", ".join(f"{n} {name}" for name, n in counter.most_common()) or "none"
 
 
@@ -162,8 +162,12 @@ def block_programs(seed: int, block: int) -> Iterator[tuple[str, str, ModuleOp, 
 
 def changed(
     start: ModuleOp, source: str, chance: random.Random, tally: Tally
-) -> tuple[ModuleOp, tuple[str, ...]]:
-    """Returns a program made from a start by none to three changes, and their names."""
+) -> tuple[ModuleOp, tuple[str, ...], str]:
+    """Returns a program made from a start by none to three changes, their names, and a refusal.
+
+    The refusal is that of the verifiers of the ops for what is a matter of memory, which they share
+    with the proof; what breaks another of their rules is no program.
+    """
     for _ in range(MOST_TRIES):
         module = start.clone()
         names: list[str] = []
@@ -173,11 +177,22 @@ def changed(
                 names.append(mutation.__name__)
         try:
             module.verify()
-        except (VerifyException, DiagnosticException):
+        except DiagnosticException as e:
+            if refusal := _about_memory(e):
+                return module, tuple(names), refusal
             tally.no_program["refused by a verifier of ops"] += 1
             continue
-        return module, tuple(names)
+        return module, tuple(names), ""
     raise AssertionError("no change leaves a program")
+
+
+def _about_memory(error: BaseException | None) -> str:
+    """Returns the message of the InvalidOpError that an error comes from, empty if from none."""
+    while error is not None:
+        if isinstance(error, InvalidOpError):
+            return one_line(str(error))
+        error = error.__cause__ or error.__context__
+    return ""
 
 
 @dataclass(frozen=True)
@@ -202,7 +217,7 @@ def ask_block(seed: int, block: int, tally: Tally) -> Iterator[Asked]:
     """Asks the proof and the judge about the programs of a block; counts what is no program."""
     for name, source, start, chance in block_programs(seed, block):
         while True:
-            module, changes = changed(start, source, chance, tally)
+            module, changes, refusal = changed(start, source, chance, tally)
             judge_seed = chance.randrange(1 << 30)
             began = time.perf_counter()
             try:
@@ -211,19 +226,21 @@ def ask_block(seed: int, block: int, tally: Tally) -> Iterator[Asked]:
             except OutsideContract:
                 tally.no_program["tiles that don't fit"] += 1
         judged = time.perf_counter()
-        refusal = proof_of(program_of(module))
+        refusal = refusal or proof_of(program_of(module))
         tally.seconds_of["proof"] += time.perf_counter() - judged
         tally.seconds_of["judge"] += judged - began
         if refusal and not verdict.harmful:
             # Perhaps the routings were too few.
-            verdict = judge(program_of(module), judge_seed + 1, MANY)
+            try:
+                verdict = judge(program_of(module), judge_seed + 1, MANY)
+            except OutsideContract as e:
+                verdict = Verdict("tiles", str(e))
         yield Asked(name, source, changes, module, refusal, verdict)
 
 
-def run_block(seed: int, block: int) -> Tally:
-    """Counts what the proof and the judge say of the programs of a block."""
-    tally = Tally()
-    for asked in ask_block(seed, block, tally):
+def counted(programs: Iterator[Asked], tally: Tally) -> Iterator[Asked]:
+    """Yields the programs and counts what the proof and the judge say of them."""
+    for asked in programs:
         refusal, verdict = asked.refusal, asked.verdict
         tally.programs[asked.source] += 1
         tally.outcomes[
@@ -236,6 +253,14 @@ def run_block(seed: int, block: int) -> Tally:
             tally.refused_harmless.append(asked.disagreement())
         elif verdict.harmful:
             tally.accepted_harmful.append(asked.disagreement())
+        yield asked
+
+
+def run_block(seed: int, block: int) -> Tally:
+    """Counts what the proof and the judge say of the programs of a block."""
+    tally = Tally()
+    for _ in counted(ask_block(seed, block, tally), tally):
+        pass
     return tally
 
 

@@ -25,6 +25,7 @@ from hpmoe_ir.dialects.access import (
     TokenRows,
     WholeSelector,
 )
+from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.queue import (
     EventOp,
     ProgramOp,
@@ -214,11 +215,14 @@ def own_window(program: ProgramOp, chance: random.Random) -> bool:
 
 
 def say_scatter(program: ProgramOp, chance: random.Random) -> bool:
-    """A family says that its tasks write elements of their own."""
-    families = _free_families(program)
+    """Tasks of a family write the same elements, and say that each writes some of its own."""
+    families = [f for f in _free_families(program) if f.task_count > 1]
     if not families:
         return False
     family = chance.choice(families)
+    for old in _selectors(family):
+        new = old.map_exprs(lambda e: AffineExpr.constant(0))
+        _replace_selector(family, old, new, chance)
     return _set_accesses(family, lambda w, i, a: replace(a, scatter=True) if w else a)
 
 
@@ -454,6 +458,12 @@ def own_credit(program: ProgramOp, chance: random.Random) -> bool:
     return True
 
 
+def _most_rows(program: ProgramOp) -> int:
+    """The most rows that a rank can receive under any routing."""
+    types = (b.type for b in buffers_of(program).values())
+    return next(t.lossless_rows for t in types if isinstance(t, RouteType))
+
+
 def other_capacity(program: ProgramOp, chance: random.Random) -> bool:
     """The task that builds the route lets more rows pass, or fewer."""
     for family in families_of(program).values():
@@ -461,6 +471,9 @@ def other_capacity(program: ProgramOp, chance: random.Random) -> bool:
             rank, capacity = (s.data for s in family.scalars)
             assert isinstance(capacity, AffineConstantExpr)
             rows = max(1, capacity.value + chance.choice((-1, -2, 1, 2, 8, -capacity.value // 2)))
+            rows = min(rows, _most_rows(program))
+            if rows == capacity.value:
+                return False
             family.scalars = ArrayAttr([IndexAttr(rank), IndexAttr(AffineExpr.constant(rows))])
             return True
     return False

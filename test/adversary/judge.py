@@ -130,9 +130,7 @@ def _capacity(view: View, route: RouteType | None) -> int:
 
 def _most_tokens(view: View, route: RouteType | None) -> int:
     given = [
-        b.dims[0]
-        for b in view.buffers.values()
-        if b.rows == "tokens" and b.space.is_of_caller
+        b.dims[0] for b in view.buffers.values() if b.rows == "tokens" and b.space.is_of_caller
     ]
     if given:
         return min(given)

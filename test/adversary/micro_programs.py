@@ -255,7 +255,7 @@ class Maker:
         elif kind < 0.7:
             n, selectors = self.parts(source)
             target = self.target(source.shape, remote=False)
-            if target.name == source.name and self.likely(0.8):
+            if target.name == source.name:
                 return
             reads = [(source, selectors)]
             self.family("copy", [("i", n)], "copy_rows", reads, target, selectors)

@@ -1,7 +1,7 @@
 """Faults for the proof of `verify-queues`, planted one by one to see that the adversary finds them.
 
 Each takes a check away, or a part of what a check looks at. This is the only module of the
-adversary that knows the proof.
+adversary that knows the parts of the proof.
 """
 
 from __future__ import annotations
@@ -12,14 +12,29 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
 from hpmoe_ir.dialects.index import BoolArray, IntArray
+from hpmoe_ir.dialects.queue import ProgramOp
+from hpmoe_ir.dialects.tile import verify
 from hpmoe_ir.passes import verify_queues
 from hpmoe_ir.passes.analysis.task_uses import Meeting, Use, uses_of
 from hpmoe_ir.passes.proof import coverage, layout, races
 from hpmoe_ir.passes.proof.order import OrderProof
-from hpmoe_ir.passes.proof.run import QueueRun
+from hpmoe_ir.passes.proof.run import QueueRun, RankSets
 from hpmoe_ir.passes.proof.tasks import NONE, QueueTasks, queue_tasks
+
+def accepts(module: ModuleOp) -> bool:
+    """Returns whether the verifiers of the ops and the proof accept a program; a crash does not."""
+    try:
+        module.verify()
+        for program in module.ops:
+            assert isinstance(program, ProgramOp)
+            verify_queues.verify_queues(program)
+    except Exception:
+        return False
+    return True
+
 
 Fault: TypeAlias = Callable[[pytest.MonkeyPatch], None]
 
@@ -104,10 +119,46 @@ def all_windows_have_two_copies(patch: pytest.MonkeyPatch) -> None:
     """A window, like an event, is taken to be used in every other launch only."""
     overwrite = races._check_overwrite  # pyright: ignore[reportPrivateUsage]
 
-    def other(proof: OrderProof, ranks_after: Any, met: Meeting, copies: int) -> None:
-        overwrite(proof, ranks_after, met, 2)
+    def other(
+        proof: OrderProof, after: RankSets, one: Use, two: Use, copies: int, *, whole: bool = False
+    ) -> None:
+        overwrite(proof, after, one, two, 2, whole=whole)
 
     patch.setattr(races, "_check_overwrite", other)
+
+
+def own_windows_are_safe(patch: pytest.MonkeyPatch) -> None:
+    """A rank may touch its own windows in the next launch before its peers' puts of this one."""
+    overwrite = races._check_overwrite  # pyright: ignore[reportPrivateUsage]
+
+    def other(
+        proof: OrderProof, after: RankSets, one: Use, two: Use, copies: int, *, whole: bool = False
+    ) -> None:
+        if two.access.peer is not None:
+            overwrite(proof, after, one, two, copies, whole=whole)
+
+    patch.setattr(races, "_check_overwrite", other)
+
+
+def reports_have_no_lines(patch: pytest.MonkeyPatch) -> None:
+    """The lines in which cores report waits may lie in a window."""
+    check = layout._check_windows  # pyright: ignore[reportPrivateUsage]
+
+    def other(program: ProgramOp, what: str, begin: int, end: int) -> None:
+        if what == "the counters":
+            check(program, what, begin, end)
+
+    patch.setattr(layout, "_check_windows", other)
+
+
+def operands_may_overlap(patch: pytest.MonkeyPatch) -> None:
+    """A task may write an input, or what its kernel still reads."""
+    patch.setattr(verify, "verify_contract", _nothing)
+
+
+def buffers_are_long_enough(patch: pytest.MonkeyPatch) -> None:
+    """Rows may be more than their buffer holds."""
+    patch.setattr(verify, "verify_capacity", _nothing)
 
 
 def half_is_all(patch: pytest.MonkeyPatch) -> None:
@@ -142,7 +193,7 @@ def queues_run_in_parallel(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(OrderProof, "ended", ended)
 
 
-FAULTS: tuple[Fault, ...] = (
+COMMON_FAULTS: tuple[Fault, ...] = (
     counts_are_not_checked,
     cycles_are_not_seen,
     order_is_not_checked,
@@ -151,11 +202,20 @@ FAULTS: tuple[Fault, ...] = (
     next_launch_may_overwrite,
     next_launch_may_count,
     memory_is_not_shared,
-    empty_puts_signal,
     reads_may_be_overwritten,
-    puts_stay_at_home,
     all_windows_have_two_copies,
+    own_windows_are_safe,
+    reports_have_no_lines,
+    operands_may_overlap,
+    buffers_are_long_enough,
     half_is_all,
-    parts_are_apart,
     queues_run_in_parallel,
 )
+"""Faults that a few hundred programs find."""
+
+RARE_FAULTS: tuple[Fault, ...] = (
+    empty_puts_signal,
+    puts_stay_at_home,
+    parts_are_apart,
+)
+"""Faults that some thousands find."""
