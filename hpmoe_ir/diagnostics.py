@@ -35,7 +35,7 @@ class RefusedError(PassFailedException):
 
 
 class InvalidOpError(VerifyException):
-    """IR that does not verify, with the operation at fault: one inside that whose verifier fails."""
+    """IR that does not verify, with the operation at fault, inside the one that is verified."""
 
     def __init__(self, op: Operation, message: str):
         super().__init__(message)

@@ -16,12 +16,14 @@ from xdsl.ir.affine import AffineExpr
 from hpmoe_ir.diagnostics import InvalidOpError
 from hpmoe_ir.dialects.access import Access, AxisRange, format_access
 from hpmoe_ir.dialects.index import (
+    MOST_POINTS,
     RANK,
     BoolArray,
     IntArray,
     evaluate_index,
     format_index,
     index_range,
+    uses_rank,
 )
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile.buffer import BufferOp, MemorySpace
@@ -142,7 +144,16 @@ def _check_apart(
     """Raises InvalidOpError if a task can have an element in both accesses of a buffer."""
     if other.in_place and access == other.access:
         return
-    for rank in range(ranks):
+    different = ranks if any(map(uses_rank, (*access.exprs, *other.access.exprs))) else 1
+    if different * family.task_count > MOST_POINTS:
+        _refuse(
+            family,
+            access,
+            "writes",
+            f"{different * family.task_count} tasks are too many to see whether operands "
+            f"overlap; expected at most {MOST_POINTS} tasks, or another buffer",
+        )
+    for rank in range(different):
         meet = np.flatnonzero(_meet(family, access, other.access, buffer, ranks, rank, route))
         if not meet.size:
             continue

@@ -5,7 +5,7 @@
 // Rotated, the peer is counted from the rank, in the regions and in the events.
 tile.program @layer ranks 2 {
   tile.buffer @x input : !tile.buffer<sent 14 rows, 48xbf16>
-  tile.buffer @route input : !moe.route<7 tokens, top 2, 4 experts over 2 ranks, 20 rows>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 4 experts over 2 ranks, 20 rows>
   tile.buffer @h workspace at 0 : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @a workspace at 2048 : !tile.buffer<grouped 20 rows, 24xbf16>
   tile.buffer @recv window at 0 : !tile.buffer<grouped 20 rows, 48xbf16>

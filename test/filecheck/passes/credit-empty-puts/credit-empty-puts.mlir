@@ -53,14 +53,15 @@ tile.program @layer ranks 2 {
 
 // A put that always has rows; nobody that could count; one event for each peer's coordinate.
 tile.program @others ranks 2 {
+  tile.buffer @own workspace : !tile.buffer<2x6xi32>
   tile.buffer @counts window : !tile.buffer<2x12xi32>
   tile.buffer @x input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @recv window : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
-  tile.buffer @route input : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.tasks @exchange (p) in (2) on aiv
     kernel "exchange_counts"
-    reads @counts[:, :]
+    reads @own[:, :]
     writes @counts on p [rank, :]
   tile.tasks @dispatch (p, e) in (2, 3) on aiv
     kernel "copy_rows" using @route

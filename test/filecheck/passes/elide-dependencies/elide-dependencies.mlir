@@ -134,6 +134,7 @@ tile.program @coarser ranks 1 {
   tile.buffer @order workspace : !tile.buffer<5xi32>
   tile.buffer @position workspace : !tile.buffer<5x6xi32>
   tile.buffer @out workspace : !tile.buffer<5x6xi32>
+  tile.buffer @rest workspace : !tile.buffer<5x6xi32>
   tile.tasks @place (r) in (5) on aiv
     kernel "place_tokens"
     reads @x[r, :], @x[:, :]
@@ -142,7 +143,7 @@ tile.program @coarser ranks 1 {
   tile.tasks @use (r) in (5) on aiv
     kernel "place_tokens"
     reads @order[r], @position[r, :]
-    writes @out[r, :], @out[r, :]
+    writes @out[r, :], @rest[r, :]
     scalars (r)
   tile.dependence @place (r) -> @use (r) on @order
     events () from () to () count 5
@@ -154,7 +155,7 @@ tile.program @coarser ranks 1 {
 // CHECK:        tile.tasks @use (r) in (5) on aiv
 // CHECK-NEXT:     kernel "place_tokens"
 // CHECK-NEXT:     reads @order[r], @position[r, :]
-// CHECK-NEXT:     writes @out[r, :], @out[r, :]
+// CHECK-NEXT:     writes @out[r, :], @rest[r, :]
 // CHECK-NEXT:     scalars (r)
 // CHECK-NEXT:   tile.dependence @place (r) -> @use (r) on @order
 // CHECK-NEXT:     events () from () to () count 5
@@ -168,6 +169,7 @@ tile.program @for_some ranks 1 {
   tile.buffer @a workspace : !tile.buffer<5x6xi32>
   tile.buffer @b workspace : !tile.buffer<5x6xi32>
   tile.buffer @c workspace : !tile.buffer<5x6xi32>
+  tile.buffer @d workspace : !tile.buffer<5x6xi32>
   tile.tasks @first (r) in (5) on aiv
     kernel "count_tokens"
     reads @x[r, :]
@@ -179,7 +181,7 @@ tile.program @for_some ranks 1 {
   tile.tasks @last (r) in (5) on aiv
     kernel "place_tokens"
     reads @a[r, :], @b[0, :]
-    writes @c[r, :], @c[r, :]
+    writes @c[r, :], @d[r, :]
     scalars (r)
   tile.dependence @first (r) -> @mid (r) on @a
     events (5) from (r) to (r) count 1
@@ -193,7 +195,7 @@ tile.program @for_some ranks 1 {
 // CHECK:        tile.tasks @last (r) in (5) on aiv
 // CHECK-NEXT:     kernel "place_tokens"
 // CHECK-NEXT:     reads @a[r, :], @b[0, :]
-// CHECK-NEXT:     writes @c[r, :], @c[r, :]
+// CHECK-NEXT:     writes @c[r, :], @d[r, :]
 // CHECK-NEXT:     scalars (r)
 // CHECK-NEXT:   tile.dependence @first (r) -> @mid (r) on @a
 // CHECK-NEXT:     events (5) from (r) to (r) count 1

@@ -3,10 +3,11 @@
 // More than anybody would read.
 // CHECK: expand-tasks-invalid.mlir:[[# @LINE + 1]]:1: error: expand-tasks: @p has 5 tasks, option limit allows 4
 queue.program @p ranks 2 machine "ascend-a3" {
+  tile.buffer @a workspace : !tile.buffer<5x6xi32>
   tile.buffer @b workspace : !tile.buffer<5x6xi32>
   tile.tasks @t (b) in (5) on aiv
     kernel "count_tokens"
-    reads @b[b, :]
+    reads @a[b, :]
     writes @b[:, b]
 }
 

@@ -4,7 +4,7 @@
 queue.program @layer ranks 2 machine "ascend-a3" {
   tile.buffer @x input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @w input : !tile.buffer<2x48x40xbf16>
-  tile.buffer @route input : !moe.route<7 tokens, top 2, 4 experts over 2 ranks, 20 rows>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 4 experts over 2 ranks, 20 rows>
   tile.buffer @recv window at 0 : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @h workspace at 0 : !tile.buffer<grouped 20 rows, 40xbf16>
   tile.tasks @put (p, e) in (2, 2) on aiv
@@ -39,7 +39,7 @@ queue.program @layer ranks 2 machine "ascend-a3" {
 // CHECK:      queue.program @layer ranks 2 machine "ascend-a3" {
 // CHECK-NEXT:   tile.buffer @x input : !tile.buffer<sent 14 rows, 48xbf16>
 // CHECK-NEXT:   tile.buffer @w input : !tile.buffer<2x48x40xbf16>
-// CHECK-NEXT:   tile.buffer @route input : !moe.route<7 tokens, top 2, 4 experts over 2 ranks, 20 rows>
+// CHECK-NEXT:   tile.buffer @route workspace : !moe.route<7 tokens, top 2, 4 experts over 2 ranks, 20 rows>
 // CHECK-NEXT:   tile.buffer @recv window at 0 : !tile.buffer<grouped 20 rows, 48xbf16>
 // CHECK-NEXT:   tile.buffer @h workspace at 0 : !tile.buffer<grouped 20 rows, 40xbf16>
 // CHECK-NEXT:   queue.event @put_done (2) count [2, 3]

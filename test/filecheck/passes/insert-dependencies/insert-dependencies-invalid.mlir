@@ -33,11 +33,12 @@ tile.program @p ranks 2 {
 
 // Tasks of one family are not ordered, so two of them may not write the same.
 tile.program @p ranks 2 {
+  tile.buffer @a workspace : !tile.buffer<5x6xi32>
   tile.buffer @b workspace : !tile.buffer<5x6xi32>
   // CHECK-NEXT: insert-dependencies-invalid.mlir:[[# @LINE + 1]]:3: error: insert-dependencies: task 0 and task 1 of @p both write @b[i, :]; a family's tasks must write different parts, or say `scatter`
   tile.tasks @p (i, j) in (5, 2) on aiv
     kernel "count_tokens"
-    reads @b[i, :]
+    reads @a[i, :]
     writes @b[i, :]
 }
 
@@ -45,11 +46,12 @@ tile.program @p ranks 2 {
 
 // Nor may they on a peer.
 tile.program @p ranks 3 {
+  tile.buffer @a workspace : !tile.buffer<5x6xi32>
   tile.buffer @b window : !tile.buffer<5x6xi32>
   // CHECK-NEXT: insert-dependencies-invalid.mlir:[[# @LINE + 1]]:3: error: insert-dependencies: task 0 and task 1 of @p both write @b on p [rank, :]; a family's tasks must write different parts, or say `scatter`
   tile.tasks @p (p, i) in (3, 5) on aiv
     kernel "count_tokens"
-    reads @b[i, :]
+    reads @a[i, :]
     writes @b on p [rank, :]
 }
 
@@ -121,10 +123,10 @@ tile.program @p ranks 2 {
 // A family whose tasks read what others of them write.
 tile.program @p ranks 1 {
   tile.buffer @b workspace : !tile.buffer<4x8xi32>
-  // CHECK-NEXT: insert-dependencies-invalid.mlir:[[# @LINE + 1]]:3: error: insert-dependencies: task 1 of @p writes @b[i, :], which task 0 reads as @b[:, :]; a family's tasks must write different parts, or say `scatter`
+  // CHECK-NEXT: insert-dependencies-invalid.mlir:[[# @LINE + 1]]:3: error: insert-dependencies: task 0 of @p writes @b[i, :], which task 3 reads as @b[(i + 1) mod 4, :]; a family's tasks must write different parts, or say `scatter`
   tile.tasks @p (i) in (4) on aiv
     kernel "count_tokens"
-    reads @b[:, :]
+    reads @b[(i + 1) mod 4, :]
     writes @b[i, :]
 }
 
@@ -136,6 +138,6 @@ tile.program @p ranks 100000000000 {
   tile.buffer @b workspace : !tile.buffer<4x8xi32>
   tile.tasks @p (i) in (4) on aiv
     kernel "count_tokens"
-    reads @b[i, :]
+    reads @b[(i + 1) mod 4, :]
     writes @b[i, :]
 }

@@ -452,7 +452,9 @@ tile.program @overwrite ranks 1 {
 
 // Several buffers with the same events are one dependence; with others they are several.
 tile.program @buffers ranks 1 {
-  tile.buffer @x input : !tile.buffer<5x6xi32>
+  tile.buffer @x inout : !tile.buffer<5x6xi32>
+  tile.buffer @rest workspace : !tile.buffer<5x6xi32>
+  tile.buffer @last workspace : !tile.buffer<5x6xi32>
   tile.buffer @order workspace : !tile.buffer<5xi32>
   tile.buffer @position workspace : !tile.buffer<5x6xi32>
   tile.buffer @out workspace : !tile.buffer<5x6xi32>
@@ -464,12 +466,12 @@ tile.program @buffers ranks 1 {
   tile.tasks @same (r) in (5) on aiv
     kernel "place_tokens"
     reads @order[r], @position[r, :]
-    writes @out[r, :], @out[r, :]
+    writes @out[r, :], @rest[r, :]
     scalars (r)
   tile.tasks @other (r) in (5) on aiv
     kernel "place_tokens"
     reads @order[:], @position[r, :]
-    writes @x[r, :], @x[r, :]
+    writes @x[r, :], @last[r, :]
     scalars (r)
 }
 
@@ -477,7 +479,7 @@ tile.program @buffers ranks 1 {
 // CHECK:        tile.tasks @other (r) in (5) on aiv
 // CHECK-NEXT:     kernel "place_tokens"
 // CHECK-NEXT:     reads @order[:], @position[r, :]
-// CHECK-NEXT:     writes @x[r, :], @x[r, :]
+// CHECK-NEXT:     writes @x[r, :], @last[r, :]
 // CHECK-NEXT:     scalars (r)
 // CHECK-NEXT:   tile.dependence @place (r) -> @same (r) on @order, @position
 // CHECK-NEXT:     events (5) from (r) to (r) count 1
@@ -491,7 +493,7 @@ tile.program @buffers ranks 1 {
 // EXPERT:        tile.tasks @other (r) in (5) on aiv
 // EXPERT-NEXT:     kernel "place_tokens"
 // EXPERT-NEXT:     reads @order[:], @position[r, :]
-// EXPERT-NEXT:     writes @x[r, :], @x[r, :]
+// EXPERT-NEXT:     writes @x[r, :], @last[r, :]
 // EXPERT-NEXT:     scalars (r)
 // EXPERT-NEXT:   tile.dependence @place (r) -> @same (r) on @order, @position
 // EXPERT-NEXT:     events () from () to () count 5
@@ -503,7 +505,7 @@ tile.program @buffers ranks 1 {
 
 // Scattered writes may be anywhere in the region: who reads a part waits for all.
 tile.program @scatter ranks 1 {
-  tile.buffer @x input : !tile.buffer<5x6xi32>
+  tile.buffer @x inout : !tile.buffer<5x6xi32>
   tile.buffer @order workspace : !tile.buffer<5xi32>
   tile.buffer @position workspace : !tile.buffer<5x6xi32>
   tile.tasks @place (r) in (5) on aiv
