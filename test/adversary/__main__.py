@@ -6,7 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from adversary.campaign import Disagreement, Tally, run_campaign
+import pytest
+
+from adversary.campaign import BLOCK, Disagreement, Tally, ask_block, run_campaign
+from adversary.planted import COMMON_FAULTS, RARE_FAULTS, accepts
 
 MOST_REFUSED = 0.05
 """Largest share of harmless programs that may be refused."""
@@ -22,8 +25,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="directory for programs of disagreement")
+    parser.add_argument(
+        "--planted", action="store_true", help="plant faults in the proof, and find each of them"
+    )
     args = parser.parse_args()
     print(f"seed {args.seed}", flush=True)
+    if args.planted:
+        return find_planted(args.programs, args.seed)
     total = run_campaign(args.programs, args.seed, args.jobs, Progress())
     for line in total.lines():
         print(line)
@@ -31,6 +39,28 @@ def main() -> int:
         _keep(args.keep / "accepted", total.accepted_harmful)
         _keep(args.keep / "refused", total.refused_harmless[:KEPT])
     return 1 if total.accepted_harmful or total.refused_share >= MOST_REFUSED else 0
+
+
+def find_planted(programs: int, seed: int) -> int:
+    """Looks for each planted fault in the first programs of a seed; 0 if all are found."""
+    tally = Tally()
+    left = dict(enumerate((*COMMON_FAULTS, *RARE_FAULTS)))
+    for block in range(-(-programs // BLOCK)):
+        for asked in ask_block(seed, block, tally):
+            if not (asked.verdict.harmful and asked.refusal):
+                continue
+            for number, fault in list(left.items()):
+                with pytest.MonkeyPatch.context() as patch:
+                    fault(patch)
+                    if not accepts(asked.module):
+                        continue
+                print(f"{fault.__name__}: {asked.name} {asked.verdict.text}", flush=True)
+                del left[number]
+        if not left:
+            return 0
+    for fault in left.values():
+        print(f"{fault.__name__}: not found")
+    return 1
 
 
 def _keep(directory: Path, found: list[Disagreement]) -> None:

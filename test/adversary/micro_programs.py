@@ -323,7 +323,7 @@ class Maker:
             "w", MemorySpace.INPUT, Shape(source.shape.columns, source.shape.columns, tokens=False)
         )
         target = self.target(source.shape, remote=False)
-        if target.name == source.name and self.likely(0.8):
+        if target.name == source.name and self.likely(0.4):
             return
         block = BlockSelector(D0, 16)
         reads = [(source, (WHOLE, WHOLE)), (weights, (WHOLE, block))]

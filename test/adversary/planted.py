@@ -24,6 +24,7 @@ from hpmoe_ir.passes.proof.order import OrderProof
 from hpmoe_ir.passes.proof.run import QueueRun, RankSets
 from hpmoe_ir.passes.proof.tasks import NONE, QueueTasks, queue_tasks
 
+
 def accepts(module: ModuleOp) -> bool:
     """Returns whether the verifiers of the ops and the proof accept a program; a crash does not."""
     try:
@@ -210,12 +211,12 @@ COMMON_FAULTS: tuple[Fault, ...] = (
     buffers_are_long_enough,
     half_is_all,
     queues_run_in_parallel,
+    puts_stay_at_home,
 )
 """Faults that a few hundred programs find."""
 
 RARE_FAULTS: tuple[Fault, ...] = (
     empty_puts_signal,
-    puts_stay_at_home,
     parts_are_apart,
 )
 """Faults that some thousands find."""
