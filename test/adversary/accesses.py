@@ -252,9 +252,9 @@ class Worker:
             mask = self._shared(tile, share, strides)
         elif listed is not None:
             for row in rows:
-                mask |= _box((row, *spans[1:]), tuple(strides))  # pyright: ignore[reportArgumentType]
+                mask |= _box((row, *spans[1:]), tuple(strides))
         else:
-            mask = _box(tuple(spans), tuple(strides))  # pyright: ignore[reportArgumentType]
+            mask = _box(tuple(spans), tuple(strides))
         return Touch(tile.rank, buffer.name, mask, writes)
 
     def _shared(self, tile: Tile, share: tuple[int, int, int, int], strides: list[int]) -> Mask:

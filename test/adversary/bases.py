@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException
 
 from adversary.machine import small_machine
-from hpmoe_ir.dialects.queue import ProgramOp
+from hpmoe_ir.dialects.queue import ProgramOp, orders_of
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.passes.allocate_events import AllocateEventsPass
@@ -32,7 +32,7 @@ MOST_TASKS = 90
 def _program(module: ModuleOp, chance: random.Random) -> ModuleOp | None:
     programs = [op for op in module.ops if isinstance(op, ProgramOp)]
     found = chance.choice(programs)
-    tasks = sum(len(o.slots) for o in found.body.block.ops if o.name == "queue.order")  # pyright: ignore[reportAttributeAccessIssue]
+    tasks = sum(order.slot_values.size for order in orders_of(found).values())
     return ModuleOp([found.clone()]) if tasks <= MOST_TASKS else None
 
 

@@ -5,12 +5,20 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
 from mutants import event_mutants, order_mutants, region_mutants
 from mutants.mutant import Kind
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, SymbolRefAttr, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    IntegerAttr,
+    SymbolRefAttr,
+    i64,
+)
 from xdsl.ir import Operation
 from xdsl.ir.affine import AffineConstantExpr, AffineExpr
 
@@ -25,12 +33,16 @@ from hpmoe_ir.dialects.access import (
     TokenRows,
     WholeSelector,
 )
+from hpmoe_ir.dialects.index import RANK
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.queue import (
+    POINT_BITS,
+    POINT_MASK,
     EventOp,
     ProgramOp,
     WaitOp,
     events_of,
+    orders_of,
     signals_of,
     waits_of,
 )
@@ -162,7 +174,7 @@ def whole(program: ProgramOp, chance: random.Random) -> bool:
 
 
 def same_part(program: ProgramOp, chance: random.Random) -> bool:
-    """All tasks of a family use the first part, or the next one."""
+    """All tasks of a family use the first part, or the next one, or that of their rank."""
     families = _free_families(program)
     if not families:
         return False
@@ -170,11 +182,14 @@ def same_part(program: ProgramOp, chance: random.Random) -> bool:
     old = chance.choice(_selectors(family))
     if not old.exprs:
         return False
-    if chance.random() < 0.5:
-        new = old.map_exprs(lambda e: AffineExpr.constant(0))
-    else:
-        count = max(family.extents, default=1)
-        new = old.map_exprs(lambda e: (e + 1) % count)
+    count = max(family.extents, default=1)
+    match chance.randrange(3):
+        case 0:
+            new = old.map_exprs(lambda e: AffineExpr.constant(0))
+        case 1:
+            new = old.map_exprs(lambda e: (e + 1) % count)
+        case _:
+            new = old.map_exprs(lambda e: (e + RANK) % count)
     return _replace_selector(family, old, new, chance)
 
 
@@ -212,6 +227,58 @@ def own_window(program: ProgramOp, chance: random.Random) -> bool:
             peer = (AffineExpr.symbol(0) + chance.randint(1, ranks - 1)) % ranks
         return _set_accesses(family, lambda w, i, a: replace(a, peer=peer) if w else a)
     return False
+
+
+def fewer_points(program: ProgramOp, chance: random.Random) -> bool:
+    """A grid is shorter: tasks are missing, with their signals and waits."""
+    families = [f for f in _free_families(program) if max(f.extents, default=1) > 1]
+    if not families:
+        return False
+    family = chance.choice(families)
+    old = family.extents
+    dim = chance.choice([d for d, n in enumerate(old) if n > 1])
+    new = tuple(n - (d == dim) for d, n in enumerate(old))
+    family.grid = DenseArrayBase.from_list(i64, new)
+    for order in orders_of(program).values():
+        queues: list[list[int]] = []
+        bounds, slots = order.first_slots.tolist(), order.slot_values.tolist()
+        for begin, end in pairwise(bounds):
+            queue: list[int] = []
+            for slot in slots[begin:end]:
+                number, point = slot >> POINT_BITS, slot & POINT_MASK
+                if order.family_names[number] == family.sym_name.data:
+                    at = np.unravel_index(point, old)
+                    if at[dim] >= new[dim]:
+                        continue
+                    point = int(np.ravel_multi_index(at, new))
+                queue.append((number << POINT_BITS) + point)
+            queues.append(queue)
+        order.slots = dense_i32(np.array([s for q in queues for s in q], dtype=np.int64))
+        order.first = dense_i32(np.cumsum([0, *map(len, queues)]))
+    return retune(program, chance) if chance.random() < 0.8 else True
+
+
+def other_rows(program: ProgramOp, chance: random.Random) -> bool:
+    """A family looks up rows in the route that did not, or no longer does."""
+    routes = [n for n, b in buffers_of(program).items() if isinstance(b.type, RouteType)]
+    families = _free_families(program)
+    if not routes or not families:
+        return False
+    family = chance.choice(families)
+    family.route = SymbolRefAttr(routes[0]) if family.route is None else None
+    return True
+
+
+def accumulate(program: ProgramOp, chance: random.Random) -> bool:
+    """Tasks add to what they write, or no longer do."""
+    families = [f for f in _free_families(program) if "accumulate" in f.int_options]
+    if not families:
+        return False
+    family = chance.choice(families)
+    options = family.int_options
+    options["accumulate"] = 1 - options["accumulate"]
+    family.options = DictionaryAttr({k: IntegerAttr(v, i64) for k, v in options.items()})
+    return True
 
 
 def say_scatter(program: ProgramOp, chance: random.Random) -> bool:
@@ -556,6 +623,9 @@ MUTATIONS: tuple[Mutation, ...] = (
     other_buffer,
     other_buffer,
     own_window,
+    fewer_points,
+    other_rows,
+    accumulate,
     say_scatter,
     fewer_rows,
     other_space,

@@ -81,7 +81,11 @@ def next_launch_may_count(patch: pytest.MonkeyPatch) -> None:
 
 def memory_is_not_shared(patch: pytest.MonkeyPatch) -> None:
     """Two buffers at the same bytes are two buffers."""
-    patch.setattr(races, "_shared_memory", lambda *_: iter(()))
+
+    def nothing(tasks: QueueTasks, uses: dict[str, list[Use]]) -> Iterator[tuple[Use, Use]]:
+        return iter(())
+
+    patch.setattr(races, "_shared_memory", nothing)
 
 
 def empty_puts_signal(patch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import pairwise, product
 from math import gcd, prod
 
+from xdsl.dialects.builtin import FixedBitwidthType
 from xdsl.ir.affine import AffineExpr
 
 from adversary.routings import Span
@@ -230,7 +231,8 @@ def _buffer(op: BufferOp) -> Buffer:
         words += _lines(local * ranks + 1) + _lines(local * ranks)
         return Buffer(op.sym_name.data, space, "", (words,), 4, copies, offset, op.type)
     assert isinstance(op.type, BufferType)
-    element = op.type.element_type.size  # pyright: ignore[reportAttributeAccessIssue]
+    assert isinstance(op.type.element_type, FixedBitwidthType)
+    element = op.type.element_type.size
     return Buffer(
         op.sym_name.data, space, op.type.rows.data, op.type.dims, element, copies, offset, None
     )
