@@ -30,6 +30,7 @@ LIBRARY_NAMES = frozenset(
     int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t ptrdiff_t max_align_t
     intptr_t uintptr_t intmax_t uintmax_t half bfloat16_t float16_t
     linux unix i386 errno assert offsetof stdin stdout stderr
+    NoQuant F322F16 F322BF16 DEQF16 VDEQF16 REQ8 VREQ8
     """.split()
 )
 """Namespaces, types and macros of the headers that generated code includes, which mean the same in

@@ -19,7 +19,9 @@ from hpmoe_ir.passes.proof.coverage import check_written
 from hpmoe_ir.passes.proof.layout import check_layout, check_thresholds
 from hpmoe_ir.passes.proof.order import OrderProof
 from hpmoe_ir.passes.proof.races import check_launches, check_order
+from hpmoe_ir.passes.proof.routes import check_routes
 from hpmoe_ir.passes.proof.run import QueueRun, run_queues, waiting_cycle
+from hpmoe_ir.passes.proof.scatter import check_scatter
 from hpmoe_ir.passes.proof.tasks import queue_tasks
 
 
@@ -33,9 +35,10 @@ class VerifyQueuesPass(ModulePass):
     - all tasks end: the wait-for graph, including the queue orders, is acyclic;
     - of two tasks with conflicting accesses to a buffer, or to two buffers that share memory, the
       one that comes first in the program has ended before the other starts;
-    - all data that is read has been written in the same launch;
-    - no rank can overwrite, in its next launch, a window that a peer still uses in this one, and
-      no event can count a signal of the next launch towards this one;
+    - all data that is read has been written in the same launch, in every launch;
+    - no access of a window in a launch races with a put of an earlier one, and no event can count
+      a signal of the next launch towards this one;
+    - what `scatter` promises: tasks that share a tile write each of its elements once;
     - counters do not share cache lines, and local memory and cores are within the machine's limits.
 
     The proof uses only the program's queues, events and accesses, not the number of rows of an
@@ -84,6 +87,8 @@ def verify_queues(program: ProgramOp) -> None:
     run = run_queues(tasks)
     if not run.complete:
         _refuse_cycle(run)
+    check_routes(tasks)
+    check_scatter(tasks)
     uses = uses_of(tasks)
     check_written(tasks, uses)
     proof = OrderProof(run)

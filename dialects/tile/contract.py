@@ -14,7 +14,7 @@ import numpy as np
 from xdsl.ir.affine import AffineExpr
 
 from hpmoe_ir.diagnostics import InvalidOpError
-from hpmoe_ir.dialects.access import Access, AxisRange, format_access
+from hpmoe_ir.dialects.access import Access, AxisRange, RowKind, format_access
 from hpmoe_ir.dialects.index import (
     MOST_POINTS,
     RANK,
@@ -52,13 +52,16 @@ def verify_contract(
     access and, for an overlap, the task and its rank.
     """
     kernel = family.find_kernel()
-    for access in family.read_accesses:
+    for access, operand in zip(family.read_accesses, kernel.reads, strict=True):
         if access.scatter:
             _refuse(family, access, "reads", "`scatter` is of what a task writes")
+        if _is_past_tokens(access, buffers[access.buffer]) and operand.listed != RowKind.TOKENS:
+            _refuse(family, access, "reads", _PAST_TOKENS)
     for access, operand in zip(family.write_accesses, kernel.writes, strict=True):
         buffer = buffers[access.buffer]
         if problem := _problem(access, operand, buffer, kernel.name):
             _refuse(family, access, "writes", problem)
+        _check_sender(family, access, ranks, route)
         if isinstance(buffer.content, RouteType):
             _check_built(family, access, buffer.content, buffers, ranks)
     for access, other in _same_buffer(family):
@@ -72,6 +75,8 @@ def _problem(access: Access, operand: TileOperand, buffer: BufferOp, kernel: str
             f"@{access.buffer} is an input, which tasks only read; expected an inout, output, "
             "workspace or window buffer"
         )
+    if _is_past_tokens(access, buffer):
+        return _PAST_TOKENS
     if isinstance(buffer.content, RouteType) and not operand.builds_route:
         return f"'{operand.name}' of kernel '{kernel}' is no route, @{access.buffer} is one"
     if access.scatter and not operand.scatter:
@@ -80,6 +85,27 @@ def _problem(access: Access, operand: TileOperand, buffer: BufferOp, kernel: str
             "must write different parts, without `scatter`"
         )
     return ""
+
+
+def _check_sender(family: TasksOp, access: Access, ranks: int, route: RouteType | None) -> None:
+    """Raises InvalidOpError for a put of rows that are not those of the rank that runs it.
+
+    Only the sender of rows and their receiver know the same rows by the same part of a buffer.
+    """
+    if access.peer is None or access.rows is None:
+        return
+    sender = access.rows.sender(ranks, 1 if route is None else route.local_experts)
+    if sender is None:
+        rule = access.rows.put_rule or "its receiver may have another number of rows"
+        _refuse(family, access, "writes", rule)
+    if sender == RANK:
+        return
+    if ranks * family.task_count > MOST_POINTS:
+        _refuse(family, access, "writes", f"too many tasks to see their rows on {ranks} ranks")
+    rank = np.arange(ranks, dtype=np.int64)[:, None]
+    values = evaluate_index(sender, [c[None, :] for c in family.coordinates()], rank)
+    if (np.asarray(values) != rank).any():
+        _refuse(family, access, "writes", access.rows.put_rule)
 
 
 def _check_built(
@@ -117,6 +143,23 @@ def _check_built(
             f"capacity: expected at most {route.rows.data} rows, for which there is memory, found "
             f"{found}",
         )
+
+
+_PAST_TOKENS = (
+    "the caller's array has only the tokens of the launch, `:` is as many rows as it may have; "
+    "expected tokens(...)"
+)
+
+
+def _is_past_tokens(access: Access, buffer: BufferOp) -> bool:
+    """Returns whether an access is of rows that the caller's array may not have."""
+    content = buffer.content
+    return (
+        buffer.space.data.is_of_caller
+        and isinstance(content, BufferType)
+        and content.rows.data == RowKind.TOKENS
+        and access.rows is None
+    )
 
 
 def _same_buffer(family: TasksOp) -> Iterator[tuple[Access, _Operand]]:

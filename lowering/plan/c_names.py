@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-FAMILIES = re.compile(r"(acl|aclrt|aclshmem|aio|posix|pthread)_.*|.*_t")
+FAMILIES = re.compile(r"acl.*|(aio|posix|pthread)_.*|.*_t")
 """Names of one library by their prefix, and types of C and POSIX."""
 
 VARIANTS = re.compile(r"(.+?)(f|l|f32|f64|f128|f32x|f64x|64|_r|_l|_unlocked|_np)")

@@ -91,8 +91,10 @@ def _writes_what(writer: Use, reader: Use, buffer: BufferOp) -> bool:
     # Both are of the rows of the launch, which are the same with the same route. Without a route
     # there are token rows even if the routing exceeds the capacity.
     route = writer.family.route
+    selected = {a.rows for a in writer.family.write_accesses if a.rows is not None}
+    # A task with rows of two kinds runs only if it has both.
     of_rows = writer.access.rows is not None or writer.access.scatter
-    return of_rows and (route is None or route == reader.family.route)
+    return len(selected) == 1 and of_rows and (route is None or route == reader.family.route)
 
 
 def _needs_rows(family: TasksOp) -> bool:

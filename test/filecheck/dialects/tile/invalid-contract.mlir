@@ -215,6 +215,115 @@ tile.program @p ranks 2 {
 
 // -----
 
+// All rows that an argument may have are more than those of the launch.
+tile.program @p ranks 1 {
+  tile.buffer @x input : !tile.buffer<tokens 8 rows, 32xbf16>
+  tile.buffer @h workspace : !tile.buffer<tokens 8 rows, 32xbf16>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @a reads @x[:, :]: the caller's array has only the tokens of the launch, `:` is as many rows as it may have; expected tokens(...)
+  tile.tasks @a (i) in (1) on aiv
+    kernel "copy_rows"
+    reads @x[:, :]
+    writes @h[:, :]
+}
+
+// -----
+
+// Also of a result.
+tile.program @p ranks 1 {
+  tile.buffer @x output : !tile.buffer<tokens 8 rows, 32xbf16>
+  tile.buffer @h workspace : !tile.buffer<tokens 8 rows, 32xbf16>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @a writes @x[:, block(n by 16)]: the caller's array has only the tokens of the launch, `:` is as many rows as it may have; expected tokens(...)
+  tile.tasks @a (n) in (2) on aiv
+    kernel "copy_rows"
+    reads @h[:, :]
+    writes @x[:, block(n by 16)]
+}
+
+// -----
+
+// And of one that is both.
+tile.program @p ranks 1 {
+  tile.buffer @x inout : !tile.buffer<tokens 8 rows, 32xbf16>
+  tile.buffer @h workspace : !tile.buffer<tokens 8 rows, 32xbf16>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @a reads @x[:, :]: the caller's array has only the tokens of the launch, `:` is as many rows as it may have; expected tokens(...)
+  tile.tasks @a (i) in (1) on aiv
+    kernel "add_rows"
+    reads @x[:, :], @h[:, :]
+    writes @x[:, :]
+}
+
+// -----
+
+// A list of positions is read as a whole.
+tile.program @p ranks 2 {
+  tile.buffer @s input : !tile.buffer<sent 14 rows, 32xbf16>
+  tile.buffer @at input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @y output : !tile.buffer<tokens 7 rows, 32xbf16>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @a reads @at[:, :]: the caller's array has only the tokens of the launch, `:` is as many rows as it may have; expected tokens(...)
+  tile.tasks @a () in () on aiv
+    kernel "sum_copies"
+    reads @s[:, :], @at[:, :]
+    writes @y[tokens(0 of 1), :]
+}
+
+// -----
+
+// Token rows of a peer, which may have more of them.
+tile.program @p ranks 2 {
+  tile.buffer @x input : !tile.buffer<tokens 8 rows, 32xbf16>
+  tile.buffer @w window : !tile.buffer<tokens 8 rows, 32xbf16>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @a writes @w on (rank + 1) mod 2 [tokens(c of 2), :]: its receiver may have another number of rows
+  tile.tasks @a (c) in (2) on aiv
+    kernel "copy_rows"
+    reads @x[tokens(c of 2), :]
+    writes @w on (rank + 1) mod 2 [tokens(c of 2), :]
+}
+
+// -----
+
+// Rows of another rank.
+tile.program @p ranks 2 {
+  tile.buffer @x input : !tile.buffer<sent 14 rows, 32xbf16>
+  tile.buffer @w window : !tile.buffer<grouped 20 rows, 32xbf16>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @a writes @w on p [grouped(e, p of 2), :]: a put writes the rows of its own rank
+  tile.tasks @a (p, e) in (2, 3) on aiv
+    kernel "copy_rows" using @route
+    reads @x[sent(p * 3 + e), :]
+    writes @w on p [grouped(e, p of 2), :]
+}
+
+// -----
+
+// Rows of all ranks.
+tile.program @p ranks 2 {
+  tile.buffer @x input : !tile.buffer<sent 14 rows, 32xbf16>
+  tile.buffer @w window : !tile.buffer<grouped 20 rows, 32xbf16>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @a writes @w on p [grouped(e, 0 of 1), :]: a put writes the rows of its own rank
+  tile.tasks @a (p, e) in (2, 3) on aiv
+    kernel "copy_rows" using @route
+    reads @x[sent(p * 3 + e), :]
+    writes @w on p [grouped(e, 0 of 1), :]
+}
+
+// -----
+
+// Rows of a peer's experts, sent to itself.
+tile.program @p ranks 2 {
+  tile.buffer @x input : !tile.buffer<grouped 20 rows, 32xbf16>
+  tile.buffer @w window : !tile.buffer<sent 14 rows, 32xbf16>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @a writes @w on p [sent(p * 3 + e), :]: a put writes the rows of its own experts
+  tile.tasks @a (p, e) in (2, 3) on aiv
+    kernel "copy_rows" using @route
+    reads @x[grouped(e, p of 2), :]
+    writes @w on p [sent(p * 3 + e), :]
+}
+
+// -----
+
 // Copies are not scattered.
 tile.program @p ranks 1 {
   tile.buffer @x input : !tile.buffer<8x16xbf16>

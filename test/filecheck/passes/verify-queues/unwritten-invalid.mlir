@@ -50,7 +50,7 @@ queue.program @p ranks 1 machine "ascend-a3" counters at 8192 {
     kernel "copy_rows"
     reads @x[tokens(0 of 3), :]
     writes @h[tokens(0 of 3), :]
-  // CHECK-NEXT: unwritten-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @r (0) on rank 0 reads @h[:, :], all 16 rows that the buffer holds, and @b writes only the tokens rows of the launch; expected tokens(...)
+  // CHECK-NEXT: unwritten-invalid.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @r writes @out[:, :]: the caller's array has only the tokens of the launch, `:` is as many rows as it may have; expected tokens(...)
   tile.tasks @r (i) in (1) on aiv
     kernel "copy_rows"
     reads @h[:, :]
@@ -287,7 +287,7 @@ queue.program @p ranks 1 machine "ascend-a3" counters at 8192 {
     kernel "copy_rows"
     reads @x[tokens(0 of 1), :]
     writes @h[tokens(0 of 1), :]
-  // CHECK-NEXT: unwritten-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @r (0) on rank 0 reads @h[:, :], all 16 rows that the buffer holds, and @b writes only the tokens rows of the launch; expected tokens(...)
+  // CHECK-NEXT: unwritten-invalid.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @r writes @out[:, :]: the caller's array has only the tokens of the launch, `:` is as many rows as it may have; expected tokens(...)
   tile.tasks @r (i) in (1) on aiv
     kernel "copy_rows"
     reads @h[:, :]
