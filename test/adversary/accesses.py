@@ -24,6 +24,12 @@ from hpmoe_ir.dialects.tile import MemorySpace
 Mask: TypeAlias = int
 """Bit i: the i-th granule of a buffer's copy."""
 
+FRACTAL = 16
+"""Columns that a kernel takes at a time, of tiles of activations."""
+
+ROUTING = frozenset({"count_tokens", "exchange_counts", "place_tokens", "build_route"})
+"""Kernels on integers, whose tiles have any number of columns."""
+
 IN_PLACE = frozenset({"copy_rows", "add_rows"})
 """Kernels that may write exactly the tile that they read: they go through it element by element."""
 
@@ -315,8 +321,9 @@ def _check_shapes(family: Family, reads: Sequence[Tile], writes: Sequence[Tile])
     """Raises OutsideContract for tiles that the kernel can't be called with."""
     kernel = family.kernel.removesuffix("_share")
     r, w = [t.shape for t in reads], [t.shape for t in writes]
-    right = True
-    match kernel:
+    rows = w if kernel != "gate_gradient" else r[:1]
+    right = kernel in ROUTING or all(s[-1] % FRACTAL == 0 for s in rows)
+    match kernel if right else "":
         case "copy_rows" | "add_rows":
             right = all(_rows_columns(s) == _rows_columns(w[0]) for s in r)
         case "swiglu":

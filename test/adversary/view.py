@@ -175,7 +175,7 @@ def view_of(program: ProgramOp) -> View:
                 families[name] = Family(
                     len(families),
                     name,
-                    op.kernel.data,
+                    op.kernel.data.removeprefix("cann_like_"),
                     op.int_options,
                     list(product(*map(range, op.extents))),
                     op.read_accesses,
