@@ -166,6 +166,7 @@ class AssignQueuesPass(QueueOptions, ModulePass):
             )
         converted = queue.ProgramOp(program.sym_name.data, ranks, self.machine)
         copy_signature(program, converted)
+        converted.location = program.location
         for child in list(block.ops):
             if not isinstance(child, DependenceOp):
                 child.detach()

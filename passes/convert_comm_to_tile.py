@@ -80,6 +80,7 @@ class ConvertCommToTilePass(TilingOptions, ModulePass):
             if not isinstance(function, FuncOp):
                 refuse(function, f"{self.name}: expected functions only, found {function.name}")
             program = self._convert(function, machine)
+            program.location = function.location
             block = function.parent_block()
             assert block is not None
             block.insert_op_before(program, function)

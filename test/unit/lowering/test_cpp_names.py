@@ -1,4 +1,4 @@
-"""Names of the IR in generated C++: what the compiler would trip over is refused before, by name."""
+"""Names of the IR in generated C++: those that do not compile are refused before, by name."""
 
 from __future__ import annotations
 
