@@ -24,11 +24,14 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--show", help="print one program, by the name that a report gives it")
     parser.add_argument("--keep", type=Path, help="directory for programs of disagreement")
     parser.add_argument(
         "--planted", action="store_true", help="plant faults in the proof, and find each of them"
     )
     args = parser.parse_args()
+    if args.show:
+        return show(args.show)
     print(f"seed {args.seed}", flush=True)
     if args.planted:
         return find_planted(args.programs, args.seed)
@@ -39,6 +42,21 @@ def main() -> int:
         _keep(args.keep / "accepted", total.accepted_harmful)
         _keep(args.keep / "refused", total.refused_harmless[:KEPT])
     return 1 if total.accepted_harmful or total.refused_share >= MOST_REFUSED else 0
+
+
+def show(name: str) -> int:
+    """Prints a program, what was changed in it, and what the proof and the judge say."""
+    seed, block, _ = map(int, name.split("/"))
+    asked = next(a for a in ask_block(seed, block, Tally()) if a.name == name)
+    print(_text(asked.disagreement()), end="")
+    return 0
+
+
+def _text(found: Disagreement) -> str:
+    changes = ", ".join(found.changes) or "as drawn"
+    proof = found.proof or "verify-queues: accepted"
+    head = [f"// {found.name}: {changes}", f"// {proof}", f"// {found.verdict.text or 'harmless'}"]
+    return "\n".join([*head, found.text])
 
 
 def find_planted(programs: int, seed: int) -> int:
@@ -66,9 +84,8 @@ def find_planted(programs: int, seed: int) -> int:
 def _keep(directory: Path, found: list[Disagreement]) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for one in found:
-        head = [f"// {one.name}: {', '.join(one.changes)}", f"// {one.verdict.text}{one.proof}"]
         path = directory / f"{one.name.replace('/', '-')}.mlir"
-        path.write_text("\n".join([*head, one.text]))
+        path.write_text(_text(one))
 
 
 class Progress:

@@ -55,6 +55,7 @@ def layer_base(seed: int) -> ModuleOp:
             config = config.with_sizes(capacity=chance.randint(1, config.max_received_rows))
         module = layer_module(config)
         policy = chance.choice((OperatorOrder(), OperatorOrder(), DepthFirst(), Published()))
+        shares = chance.choice((0, 0, 2))
         options = LoweringOptions(
             machine=small_machine(),
             policy=policy,
@@ -66,8 +67,8 @@ def layer_base(seed: int) -> ModuleOp:
             put_chunks=chance.choice((1, 1, 2)),
             row_chunks=chance.choice((1, 1, 2)),
             source_groups=chance.randint(1, ranks),
-            matrix_shares=chance.choice((0, 0, 2)),
-            task_cols=chance.choice((0, 16)),
+            matrix_shares=shares,
+            task_cols=0 if shares else chance.choice((0, 16)),
             matmul_kernels=chance.choice(("default", "cann-like")),
             tile_m=16,
             tile_n=16,

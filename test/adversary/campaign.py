@@ -41,12 +41,16 @@ REASONS = (
     ("use of shared memory", "uses both at the same time"),
     ("order", "may start before that has ended"),
     ("one family", "nothing orders them"),
-    ("unwritten", r"no task writes|no family before it writes|not written"),
+    (
+        "unwritten",
+        r"no task writes|no family before it writes|of which tasks write|rows of the launch",
+    ),
     ("overwritten in the next launch", r"may (write|read) .* in launch n"),
     ("counted in the next launch", "may count"),
     ("counters", r"cache line|counters \d+ to"),
     ("capacity", r"holds \d+|capacity"),
     ("in place", "expects operands"),
+    ("scatter", "scatter"),
 )
 """Reasons of refusals, by what their messages say."""
 
@@ -64,7 +68,7 @@ class Disagreement:
     """A program on which the proof and the judge disagree."""
 
     name: str
-    """Block and place of the program, which `--only` takes."""
+    """Seed, block and place of the program, which `--show` takes."""
     changes: tuple[str, ...]
     proof: str
     """The refusal; empty if the proof accepts."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TypeAlias
 
 import numpy as np
@@ -239,6 +239,8 @@ def fewer_points(program: ProgramOp, chance: random.Random) -> bool:
     dim = chance.choice([d for d, n in enumerate(old) if n > 1])
     new = tuple(n - (d == dim) for d, n in enumerate(old))
     family.grid = DenseArrayBase.from_list(i64, new)
+    points = list(product(*map(range, old)))
+    numbers = {point: i for i, point in enumerate(product(*map(range, new)))}
     for order in orders_of(program).values():
         queues: list[list[int]] = []
         bounds, slots = order.first_slots.tolist(), order.slot_values.tolist()
@@ -247,10 +249,9 @@ def fewer_points(program: ProgramOp, chance: random.Random) -> bool:
             for slot in slots[begin:end]:
                 number, point = slot >> POINT_BITS, slot & POINT_MASK
                 if order.family_names[number] == family.sym_name.data:
-                    at = np.unravel_index(point, old)
-                    if at[dim] >= new[dim]:
+                    if points[point] not in numbers:
                         continue
-                    point = int(np.ravel_multi_index(at, new))
+                    point = numbers[points[point]]
                 queue.append((number << POINT_BITS) + point)
             queues.append(queue)
         order.slots = dense_i32(np.array([s for q in queues for s in q], dtype=np.int64))
