@@ -43,7 +43,7 @@ class Harmful(Exception):
 
 
 class OutsideContract(Exception):
-    """A kernel is called with tiles whose shapes don't belong together: it is no program."""
+    """A put of rows that are not its rank's own, which has no meaning: no code is made of it."""
 
 
 @dataclass(frozen=True)
@@ -318,7 +318,7 @@ def _share(family: Family, rank: int, point: tuple[int, ...]) -> tuple[int, int,
 
 
 def _check_shapes(family: Family, reads: Sequence[Tile], writes: Sequence[Tile]) -> None:
-    """Raises OutsideContract for tiles that the kernel can't be called with."""
+    """Raises Harmful for tiles on which the device function traps (`Require` in its header)."""
     kernel = family.kernel.removesuffix("_share")
     r, w = [t.shape for t in reads], [t.shape for t in writes]
     rows = w if kernel != "gate_gradient" else r[:1]
@@ -346,7 +346,7 @@ def _check_shapes(family: Family, reads: Sequence[Tile], writes: Sequence[Tile])
         case _:
             pass
     if not right:
-        raise OutsideContract(f"@{family.name}: tiles {r} give {w}")
+        raise Harmful("tiles", f"@{family.name}: tiles {r} give {w}, kernel '{kernel}' traps")
 
 
 def _rows_columns(shape: Sequence[int]) -> tuple[int, ...]:

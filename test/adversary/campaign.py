@@ -83,7 +83,7 @@ class Tally:
     programs: Counter[str] = field(default_factory=Counter[str])
     """By source."""
     no_program: Counter[str] = field(default_factory=Counter[str])
-    """Changes that leave no program: refused by the verifiers of the ops, or tiles don't fit."""
+    """Changes that leave no program: the verifiers of the ops or the lowering refuse them."""
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """(what the proof says, what the judge says)."""
     harms: Counter[str] = field(default_factory=Counter[str])
@@ -228,7 +228,7 @@ def ask_block(seed: int, block: int, tally: Tally) -> Iterator[Asked]:
                 verdict = judge(program_of(module), judge_seed)
                 break
             except OutsideContract:
-                tally.no_program["tiles that don't fit"] += 1
+                tally.no_program["puts of rows of others"] += 1
         judged = time.perf_counter()
         refusal = refusal or proof_of(program_of(module))
         tally.seconds_of["proof"] += time.perf_counter() - judged

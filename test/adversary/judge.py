@@ -7,7 +7,8 @@ A program is harmful if, under one of the routings and in some order of events,
   read sees another write than it does when the families run one after the other (`value`);
 - a task reads bytes that no task has written in its launch (`unwritten`);
 - an access, a counter or a report of a wait lies outside or on top of what is there (`address`,
-  `layout`), or a task writes an `input` or what it itself reads (`input`, `in place`).
+  `layout`), a task writes an `input` or what it itself reads (`input`, `in place`), or a kernel traps
+  because the shapes of its tiles do not fit (`tiles`).
 
 Accesses are exact bytes, also those of kernels that find rows by a list. Lists are taken to have
 the values that the routing gives.
@@ -52,7 +53,7 @@ class Verdict:
 def judge(program: ProgramOp, seed: int, count: int = FEW) -> Verdict:
     """Returns whether any execution of a verified program can go wrong.
 
-    Raises OutsideContract for kernels that are called with tiles of shapes that don't fit.
+    Raises OutsideContract for puts of rows that are not their rank's own.
     """
     try:
         _Judge(view_of(program), random.Random(seed), count).run()
