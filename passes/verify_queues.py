@@ -22,6 +22,7 @@ from hpmoe_ir.passes.proof.races import check_launches, check_order
 from hpmoe_ir.passes.proof.routes import check_routes
 from hpmoe_ir.passes.proof.run import QueueRun, run_queues, waiting_cycle
 from hpmoe_ir.passes.proof.scatter import check_scatter
+from hpmoe_ir.passes.proof.shapes import check_shapes
 from hpmoe_ir.passes.proof.tasks import queue_tasks
 
 
@@ -38,6 +39,7 @@ class VerifyQueuesPass(ModulePass):
     - all data that is read has been written in the same launch, in every launch;
     - no access of a window in a launch races with a put of an earlier one, and no event can count
       a signal of the next launch towards this one;
+    - the tiles of each task have the shapes that its kernel expects;
     - what `scatter` promises: tasks that share a tile write each of its elements once;
     - counters do not share cache lines, and local memory and cores are within the machine's limits.
 
@@ -87,6 +89,7 @@ def verify_queues(program: ProgramOp) -> None:
     run = run_queues(tasks)
     if not run.complete:
         _refuse_cycle(run)
+    check_shapes(tasks)
     check_routes(tasks)
     check_scatter(tasks)
     uses = uses_of(tasks)

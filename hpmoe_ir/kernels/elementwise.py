@@ -66,8 +66,8 @@ ELEMENTWISE_KERNELS = (
     Kernel(
         name="swiglu",
         core=CoreKind.AIV,
-        reads=(TileOperand("h"),),
-        writes=(TileOperand("out"),),
+        reads=(TileOperand("h", shape="n 2i"),),
+        writes=(TileOperand("out", shape="n i%16"),),
         ascendc=AscendCFunction("hpmoe::SwiGlu", "hpmoe/swiglu.h"),
         reference=_swiglu,
         cost=_swiglu_cost,
@@ -75,8 +75,8 @@ ELEMENTWISE_KERNELS = (
     Kernel(
         name="swiglu_grad",
         core=CoreKind.AIV,
-        reads=(TileOperand("h"), TileOperand("da")),
-        writes=(TileOperand("dh"),),
+        reads=(TileOperand("h", shape="n 2i"), TileOperand("da", shape="n i%16")),
+        writes=(TileOperand("dh", shape="n 2i"),),
         ascendc=AscendCFunction("hpmoe::SwiGluGrad", "hpmoe/swiglu_grad.h"),
         reference=_swiglu_grad,
         cost=_swiglu_grad_cost,
@@ -84,8 +84,8 @@ ELEMENTWISE_KERNELS = (
     Kernel(
         name="add_rows",
         core=CoreKind.AIV,
-        reads=(TileOperand("a", in_place=True), TileOperand("b", in_place=True)),
-        writes=(TileOperand("out"),),
+        reads=tuple(TileOperand(name, in_place=True, shape="n c%16") for name in ("a", "b")),
+        writes=(TileOperand("out", shape="n c%16"),),
         ascendc=AscendCFunction("hpmoe::AddRows", "hpmoe/add_rows.h"),
         reference=_add_rows,
         cost=_add_rows_cost,

@@ -56,6 +56,11 @@ class TileOperand:
     the family writes, wherever they are in the tile."""
     builds_route: bool = False
     """Of a tile written: whether it is the route of a launch."""
+    shape: str = ""
+    """Extents by name, such as `n 2i` for rows and columns: those of one name are equal in all
+    operands, `2i` is twice `i`, and `c%16` a multiple of 16. Empty: any."""
+    transposed_by: str = ""
+    """The option that makes the kernel read the tile transposed; empty without one."""
 
 
 @dataclass

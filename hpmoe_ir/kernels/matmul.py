@@ -157,8 +157,11 @@ MATMUL_KERNELS = (
         Kernel(
             name="grouped_matmul",
             core=CoreKind.AIC,
-            reads=(TileOperand("rows"), TileOperand("weights")),
-            writes=(TileOperand("out"),),
+            reads=(
+                TileOperand("rows", shape="n k%16"),
+                TileOperand("weights", shape="k c", transposed_by="transpose_rhs"),
+            ),
+            writes=(TileOperand("out", shape="n c%16"),),
             ascendc=AscendCFunction("hpmoe::GroupedMatmul", "hpmoe/grouped_matmul.h"),
             reference=_grouped_matmul,
             cost=_grouped_matmul_cost,
@@ -173,8 +176,8 @@ MATMUL_KERNELS = (
         Kernel(
             name="weight_gradient",
             core=CoreKind.AIC,
-            reads=(TileOperand("lhs"), TileOperand("rhs")),
-            writes=(TileOperand("out", Element.ACTIVATION_OR_F32),),
+            reads=(TileOperand("lhs", shape="n r%16"), TileOperand("rhs", shape="n c%16")),
+            writes=(TileOperand("out", Element.ACTIVATION_OR_F32, shape="r c"),),
             ascendc=AscendCFunction("hpmoe::WeightGradient", "hpmoe/weight_gradient.h"),
             reference=_weight_gradient,
             cost=_weight_gradient_cost,

@@ -55,8 +55,9 @@ def _build_route(
     status.array[...] = built[: status.array.size]
 
 
-def _ints(*names: str) -> tuple[TileOperand, ...]:
-    return tuple(TileOperand(name, Element.I32) for name in names)
+def _ints(**shapes: str) -> tuple[TileOperand, ...]:
+    """Returns operands of integers, with their shapes."""
+    return tuple(TileOperand(name, Element.I32, shape=shape) for name, shape in shapes.items())
 
 
 def _function(name: str, header: str) -> AscendCFunction:
@@ -68,24 +69,24 @@ ROUTING_KERNELS = (
     Kernel(
         name="count_tokens",
         core=CoreKind.AIV,
-        reads=_ints("ids"),
-        writes=_ints("counts"),
+        reads=_ints(ids="t k"),
+        writes=_ints(counts="x"),
         ascendc=_function("CountTokens", "count_tokens.h"),
         reference=_count_tokens,
     ),
     Kernel(
         name="exchange_counts",
         core=CoreKind.AIV,
-        reads=_ints("chunk_counts"),
-        writes=_ints("row"),
+        reads=_ints(chunk_counts="b x"),
+        writes=_ints(row="2x"),
         ascendc=_function("ExchangeCounts", "exchange_counts.h"),
         reference=_exchange_counts,
     ),
     Kernel(
         name="place_tokens",
         core=CoreKind.AIV,
-        reads=_ints("ids", "chunk_counts"),
-        writes=(TileOperand("order", Element.I32, scatter=True), *_ints("position")),
+        reads=_ints(ids="t k", chunk_counts="b x"),
+        writes=(TileOperand("order", Element.I32, scatter=True), *_ints(position="t k")),
         ascendc=_function("PlaceTokens", "place_tokens.h"),
         reference=_place_tokens,
         scalars=("chunk",),
@@ -93,8 +94,8 @@ ROUTING_KERNELS = (
     Kernel(
         name="build_route",
         core=CoreKind.AIV,
-        reads=_ints("counts"),
-        writes=(TileOperand("route", Element.I32, builds_route=True), *_ints("status")),
+        reads=_ints(counts="r 2x"),
+        writes=(TileOperand("route", Element.I32, builds_route=True), *_ints(status="w")),
         ascendc=_function("BuildRoute", "build_route.h"),
         reference=_build_route,
         scalars=("rank", "capacity"),

@@ -7,6 +7,7 @@ code except for the long sums of `gate_gradient`, which are in NumPy's order.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -105,13 +106,13 @@ def _gate_gradient_cost(reads: Sequence[int], writes: Sequence[int], _o: Mapping
     )
 
 
-_POSITION = TileOperand("position", Element.I32)
-_ORDER = TileOperand("order", Element.I32)
-_GATE = TileOperand("gate", Element.F32)
-_OUT = (TileOperand("out"),)
+_POSITION = TileOperand("position", Element.I32, shape="n k")
+_ORDER = TileOperand("order", Element.I32, shape="n")
+_GATE = TileOperand("gate", Element.F32, shape="n k")
+_OUT = (TileOperand("out", shape="n c%16"),)
 # `order` lists pairs of tokens, `position` the rows of the pairs in send order.
-_X = TileOperand("x", listed="tokens")
-_BACK = TileOperand("back", listed="sent")
+_X = TileOperand("x", listed="tokens", shape="tokens c%16")
+_BACK = TileOperand("back", listed="sent", shape="sent c%16")
 
 ROW_KERNELS = (
     Kernel(
@@ -127,7 +128,7 @@ ROW_KERNELS = (
     Kernel(
         name="gather_scaled_rows",
         core=CoreKind.AIV,
-        reads=(_X, TileOperand("gate", Element.F32, listed="tokens"), _ORDER),
+        reads=(_X, replace(_GATE, listed="tokens", shape="tokens k"), _ORDER),
         writes=_OUT,
         ascendc=AscendCFunction("hpmoe::GatherScaledRows", "hpmoe/gather_scaled_rows.h"),
         reference=_gather_scaled_rows,
@@ -137,7 +138,7 @@ ROW_KERNELS = (
     Kernel(
         name="copy_rows",
         core=CoreKind.AIV,
-        reads=(TileOperand("rows"),),
+        reads=(TileOperand("rows", shape="n c%16"),),
         writes=_OUT,
         ascendc=AscendCFunction("hpmoe::CopyRows", "hpmoe/put_rows.h"),
         reference=_copy_rows,
@@ -164,8 +165,8 @@ ROW_KERNELS = (
     Kernel(
         name="gate_gradient",
         core=CoreKind.AIV,
-        reads=(_BACK, _POSITION, TileOperand("dout")),
-        writes=(TileOperand("dgate", Element.F32),),
+        reads=(_BACK, _POSITION, TileOperand("dout", shape="n c%16")),
+        writes=(TileOperand("dgate", Element.F32, shape="n k"),),
         ascendc=AscendCFunction("hpmoe::GateGradient", "hpmoe/gate_gradient.h"),
         reference=_gate_gradient,
         cost=_gate_gradient_cost,

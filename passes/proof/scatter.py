@@ -58,6 +58,7 @@ def _check_family(tasks: QueueTasks, family: TasksOp, access: Access, rank: int)
             "number of each task's part of the tokens as its scalar 'chunk'",
         )
     _check_counts(tasks, family, access, rows.count)
+    _check_room(tasks, access, parts[0], family)
 
 
 def _check_counts(tasks: QueueTasks, family: TasksOp, access: Access, parts: int) -> None:
@@ -74,6 +75,22 @@ def _check_counts(tasks: QueueTasks, family: TasksOp, access: Access, parts: int
                 f"verify-queues: @{family.sym_name.data} writes scatter @{access.buffer}: expected "
                 f"counts of {parts} parts of the tokens in @{read.buffer}, found {content}",
             )
+
+
+def _check_room(tasks: QueueTasks, access: Access, ids: Access, family: TasksOp) -> None:
+    """Checks that the scattered tile has an element for each pair of a token and an expert."""
+    buffers = buffers_of(tasks.program)
+    listed, tokens = buffers[access.buffer].content, buffers[ids.buffer].content
+    assert not isinstance(listed, RouteType)
+    assert not isinstance(tokens, RouteType)
+    pairs = int(np.prod(tokens.dims))
+    if int(np.prod(listed.dims)) < pairs:
+        refuse(
+            family,
+            f"verify-queues: @{family.sym_name.data} writes scatter @{access.buffer}: expected "
+            f"{pairs} elements for {tokens.dims[0]} tokens of {tokens.dims[-1]} experts each, "
+            f"found {listed}",
+        )
 
 
 def _check_parts(

@@ -26,7 +26,7 @@
 // ORDER: backwards.mlir: error: assign-queues: policy operator-order puts task 0 of @second before task 2 of @first, which it waits for
 
 // Queues that are there, and tasks that are not.
-// TWICE: assign-queues-invalid.mlir: error: assign-queues: expected IR at the tile level, found queue.program of the queue level; it has run already
+// TWICE: assign-queues-invalid.mlir:[[# @LINE + 2]]:1: error: assign-queues: expected IR at the tile level, found queue.program of the queue level; it has run already
 // LEVEL: layer.mlir:11:3: error: assign-queues: expected IR at the tile level, found moe.route of the moe level; run convert-comm-to-tile before it
 tile.program @p ranks 2 {
   tile.buffer @b workspace : !tile.buffer<5x6xi32>

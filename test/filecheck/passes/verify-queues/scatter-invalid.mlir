@@ -187,7 +187,7 @@ queue.program @p ranks 1 machine "ascend-a3" counters at 8192 {
   tile.tasks @place (b) in (2) on aiv
     kernel "place_tokens"
     reads @ids[tokens(0 of 2), :], @counts[:, :]
-    writes scatter @order[:], @position[tokens(b of 2), :]
+    writes scatter @order[:], @position[tokens(0 of 2), :]
     scalars (b)
   queue.order aic {
     [] times 24
@@ -252,11 +252,35 @@ queue.program @p ranks 1 machine "ascend-a3" counters at 8192 {
   tile.buffer @ids2 input : !tile.buffer<2x7x2xi32>
   tile.buffer @counts input : !tile.buffer<2x6xi32>
   tile.buffer @order workspace at 0 : !tile.buffer<sent 14 rows, i32>
+  tile.buffer @position2 output : !tile.buffer<2x7x2xi32>
   tile.buffer @position output : !tile.buffer<tokens 7 rows, 2xi32>
   // CHECK-NEXT: scatter-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @place writes scatter @order: expected tasks that read tokens(...) and write `[:]`, as kernel 'place_tokens' places the rows of its tokens
   tile.tasks @place (b) in (2) on aiv
     kernel "place_tokens"
     reads @ids2[b, :, :], @counts[:, :]
+    writes scatter @order[:], @position2[b, :, :]
+    scalars (b)
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aiv {
+    [@place[0, 1]],
+    [] times 47
+  }
+}
+
+// -----
+
+// Tokens of more experts than the order has room for.
+queue.program @p ranks 1 machine "ascend-a3" counters at 8192 {
+  tile.buffer @ids input : !tile.buffer<tokens 7 rows, 4xi32>
+  tile.buffer @counts input : !tile.buffer<2x6xi32>
+  tile.buffer @order workspace at 0 : !tile.buffer<sent 14 rows, i32>
+  tile.buffer @position output : !tile.buffer<tokens 7 rows, 4xi32>
+  // CHECK-NEXT: scatter-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @place writes scatter @order: expected 28 elements for 7 tokens of 4 experts each, found !tile.buffer<sent 14 rows, i32>
+  tile.tasks @place (b) in (2) on aiv
+    kernel "place_tokens"
+    reads @ids[tokens(b of 2), :], @counts[:, :]
     writes scatter @order[:], @position[tokens(b of 2), :]
     scalars (b)
   queue.order aic {

@@ -41,6 +41,7 @@ queue.program @p ranks 1 machine "ascend-a3" counters at 8192 {
 queue.program @p ranks 1 machine "ascend-a3" counters at 8192 {
   tile.buffer @x input : !tile.buffer<tokens 16 rows, 16xbf16>
   tile.buffer @out output : !tile.buffer<tokens 16 rows, 16xbf16>
+  tile.buffer @g workspace at 4096 : !tile.buffer<tokens 16 rows, 16xbf16>
   tile.buffer @h workspace at 0 : !tile.buffer<tokens 16 rows, 16xbf16>
   tile.tasks @a (i) in (1) on aiv
     kernel "copy_rows"
@@ -50,11 +51,11 @@ queue.program @p ranks 1 machine "ascend-a3" counters at 8192 {
     kernel "copy_rows"
     reads @x[tokens(0 of 3), :]
     writes @h[tokens(0 of 3), :]
-  // CHECK-NEXT: unwritten-invalid.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @r writes @out[:, :]: the caller's array has only the tokens of the launch, `:` is as many rows as it may have; expected tokens(...)
+  // CHECK-NEXT: unwritten-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @r (0) on rank 0 reads @h[:, :], all 16 rows that the buffer holds, and @b writes only the tokens rows of the launch; expected tokens(...)
   tile.tasks @r (i) in (1) on aiv
     kernel "copy_rows"
     reads @h[:, :]
-    writes @out[:, :]
+    writes @g[:, :]
   queue.event @a_done () count 1 line 0
   queue.event @b_done () count 1 line 1
   queue.signal @a (i) to @a_done ()
@@ -278,6 +279,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
 queue.program @p ranks 1 machine "ascend-a3" counters at 8192 {
   tile.buffer @x input : !tile.buffer<tokens 16 rows, 16xbf16>
   tile.buffer @out output : !tile.buffer<tokens 16 rows, 16xbf16>
+  tile.buffer @g workspace at 4096 : !tile.buffer<tokens 16 rows, 16xbf16>
   tile.buffer @h workspace at 0 : !tile.buffer<tokens 16 rows, 16xbf16>
   tile.tasks @a (i) in (1) on aiv
     kernel "copy_rows"
@@ -287,11 +289,11 @@ queue.program @p ranks 1 machine "ascend-a3" counters at 8192 {
     kernel "copy_rows"
     reads @x[tokens(0 of 1), :]
     writes @h[tokens(0 of 1), :]
-  // CHECK-NEXT: unwritten-invalid.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @r writes @out[:, :]: the caller's array has only the tokens of the launch, `:` is as many rows as it may have; expected tokens(...)
+  // CHECK-NEXT: unwritten-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @r (0) on rank 0 reads @h[:, :], all 16 rows that the buffer holds, and @b writes only the tokens rows of the launch; expected tokens(...)
   tile.tasks @r (i) in (1) on aiv
     kernel "copy_rows"
     reads @h[:, :]
-    writes @out[:, :]
+    writes @g[:, :]
   queue.event @a_done () count 1 line 0
   queue.event @b_done () count 1 line 1
   queue.signal @a (i) to @a_done ()

@@ -302,7 +302,7 @@ queue.program @p ranks 1 machine "ascend-a3" {
   tile.tasks @second () in () on aiv
     kernel "count_tokens"
     reads @b[:, :]
-    writes @out[:, :]
+    writes @out[0, :]
   queue.order aic {
     [] times 24
   }
@@ -590,16 +590,16 @@ queue.program @p ranks 1 machine "ascend-a3" {
 
 // Half of the rows, read by tasks that cut them in another way.
 queue.program @p ranks 1 machine "ascend-a3" {
-  tile.buffer @in input : !tile.buffer<tokens 8 rows, 8xi32>
-  tile.buffer @b workspace : !tile.buffer<tokens 8 rows, 8xi32>
-  tile.buffer @out output : !tile.buffer<tokens 8 rows, 8xi32>
+  tile.buffer @in input : !tile.buffer<tokens 8 rows, 16xbf16>
+  tile.buffer @b workspace : !tile.buffer<tokens 8 rows, 16xbf16>
+  tile.buffer @out output : !tile.buffer<tokens 8 rows, 16xbf16>
   tile.tasks @first () in () on aiv
-    kernel "count_tokens"
+    kernel "copy_rows"
     reads @in[tokens(0 of 2), :]
     writes @b[tokens(0 of 2), :]
   // CHECK-NEXT: verify-queues-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @second (0) on rank 0 reads @b[tokens(0 of 3), :], of which no task writes chunk 1
   tile.tasks @second (c) in (3) on aiv
-    kernel "count_tokens"
+    kernel "copy_rows"
     reads @b[tokens(c of 3), :]
     writes @out[tokens(c of 3), :]
   queue.event @first_done () count 1
@@ -629,7 +629,7 @@ queue.program @p ranks 1 machine "ascend-a3" {
   tile.tasks @second () in () on aiv
     kernel "count_tokens"
     reads @b[:, :]
-    writes @out[:, :]
+    writes @out[0, :]
   queue.order aic {
     [] times 24
   }
@@ -643,10 +643,10 @@ queue.program @p ranks 1 machine "ascend-a3" {
 
 // A put without rows tells nobody what it came after, although one of the puts is of the own rank.
 queue.program @p ranks 2 machine "ascend-a3" {
-  tile.buffer @in input : !tile.buffer<2x12xi32>
+  tile.buffer @in input : !tile.buffer<2x6xi32>
   tile.buffer @x input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @y input : !tile.buffer<sent 14 rows, 48xbf16>
-  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @out output : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
   tile.buffer @a workspace : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
@@ -671,8 +671,8 @@ queue.program @p ranks 2 machine "ascend-a3" {
     writes @recv on p [grouped(e, rank of 2), :]
   // CHECK-NEXT: verify-queues-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @use () on rank 0 reads @a[:, :], which @first () on rank 0 writes; it may start before that has ended: the first signals @first_done[] on rank 0, the second waits for @put_done[] on rank 0; missing is its wait for @first_done[] on rank 0
   tile.tasks @use () in () on aiv
-    kernel "add_rows" using @route
-    reads @recv[grouped(0, 0 of 1), :], @a[:, :]
+    kernel "copy_rows" using @route
+    reads @a[:, :]
     writes @out[:, :]
   queue.event @exchange_done () count 2 copies 2
   queue.event @build_route_done () count 1
@@ -701,7 +701,7 @@ queue.program @p ranks 2 machine "ascend-a3" {
 
 // The task that counts the puts without rows is behind one that waits for them.
 queue.program @p ranks 2 machine "ascend-a3" {
-  tile.buffer @in input : !tile.buffer<2x12xi32>
+  tile.buffer @in input : !tile.buffer<2x6xi32>
   tile.buffer @x input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @y input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
@@ -729,9 +729,9 @@ queue.program @p ranks 2 machine "ascend-a3" {
     writes @recv on p [grouped(e, rank of 2), :]
   // CHECK-NEXT: verify-queues-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: the queues cannot end, these tasks wait for each other: @use () on rank 0 (aiv0) waits for @put_done[] on rank 0, which @build_route () on rank 0 signals; that is behind @use () on rank 0 in the queue of aiv0
   tile.tasks @use () in () on aiv
-    kernel "add_rows" using @route
-    reads @recv[grouped(0, 0 of 1), :], @y[:, :]
-    writes @out[:, :]
+    kernel "copy_rows" using @route
+    reads @recv[grouped(0, 0 of 1), :]
+    writes @out[grouped(0, 0 of 1), :]
   queue.event @exchange_done () count 2 copies 2
   queue.event @build_route_done () count 1
   queue.event @first_done () count 1
@@ -758,7 +758,7 @@ queue.program @p ranks 2 machine "ascend-a3" {
 
 // Puts without rows say nothing of their rank: a peer may be a launch ahead, and its counts come with those of this launch.
 queue.program @p ranks 2 machine "ascend-a3" {
-  tile.buffer @in input : !tile.buffer<2x12xi32>
+  tile.buffer @in input : !tile.buffer<2x6xi32>
   tile.buffer @x input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @y input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
@@ -786,9 +786,9 @@ queue.program @p ranks 2 machine "ascend-a3" {
     reads @a[sent(p * 3 + e), :]
     writes @recv on p [grouped(e, rank of 2), :]
   tile.tasks @use () in () on aiv
-    kernel "add_rows" using @route
-    reads @recv[grouped(0, 0 of 1), :], @y[:, :]
-    writes @out[:, :]
+    kernel "copy_rows" using @route
+    reads @recv[grouped(0, 0 of 1), :]
+    writes @out[grouped(0, 0 of 1), :]
   queue.event @exchange_done () count 2
   queue.event @build_route_done () count 1
   queue.event @first_done () count 1

@@ -153,10 +153,10 @@ queue.program @nothing ranks 2 machine "ascend-a3" {
 // CHECK: queue.program @p
 // CHECK: queue.order aiv
 queue.program @p ranks 2 machine "ascend-a3" {
-  tile.buffer @in input : !tile.buffer<2x12xi32>
+  tile.buffer @in input : !tile.buffer<2x6xi32>
   tile.buffer @x input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @y input : !tile.buffer<sent 14 rows, 48xbf16>
-  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @out output : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
   tile.buffer @a workspace : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
@@ -180,8 +180,8 @@ queue.program @p ranks 2 machine "ascend-a3" {
     reads @a[sent(p * 3 + e), :]
     writes @recv on p [grouped(e, rank of 2), :]
   tile.tasks @use () in () on aiv
-    kernel "add_rows" using @route
-    reads @recv[grouped(0, 0 of 1), :], @a[:, :]
+    kernel "copy_rows" using @route
+    reads @a[:, :]
     writes @out[:, :]
   queue.event @exchange_done () count 2
   queue.event @build_route_done () count 1
@@ -212,10 +212,10 @@ queue.program @p ranks 2 machine "ascend-a3" {
 // CHECK: queue.program @p
 // CHECK: queue.order aiv
 queue.program @p ranks 2 machine "ascend-a3" {
-  tile.buffer @in input : !tile.buffer<2x12xi32>
+  tile.buffer @in input : !tile.buffer<2x6xi32>
   tile.buffer @x input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @y input : !tile.buffer<sent 14 rows, 48xbf16>
-  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @out output : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
   tile.buffer @a workspace : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
@@ -239,8 +239,8 @@ queue.program @p ranks 2 machine "ascend-a3" {
     reads @a[sent(p * 3 + e), :]
     writes @recv on p [grouped(e, rank of 2), :]
   tile.tasks @use () in () on aiv
-    kernel "add_rows" using @route
-    reads @recv[grouped(0, 0 of 1), :], @a[:, :]
+    kernel "copy_rows" using @route
+    reads @a[:, :]
     writes @out[:, :]
   queue.event @exchange_done () count 2 copies 2
   queue.event @build_route_done () count 1
