@@ -51,6 +51,7 @@ REASONS = (
     ("capacity", r"holds \d+|capacity"),
     ("in place", "expects operands"),
     ("scatter", "scatter"),
+    ("tiles", r"kernel '\w+': expected"),
 )
 """Reasons of refusals, by what their messages say."""
 

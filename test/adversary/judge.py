@@ -7,8 +7,8 @@ A program is harmful if, under one of the routings and in some order of events,
   read sees another write than it does when the families run one after the other (`value`);
 - a task reads bytes that no task has written in its launch (`unwritten`);
 - an access, a counter or a report of a wait lies outside or on top of what is there (`address`,
-  `layout`), a task writes an `input` or what it itself reads (`input`, `in place`), or a kernel traps
-  because the shapes of its tiles do not fit (`tiles`).
+  `layout`), a task writes an `input` or what it itself reads (`input`, `in place`), or a kernel
+  traps because the shapes of its tiles do not fit (`tiles`).
 
 Accesses are exact bytes, also those of kernels that find rows by a list. Lists are taken to have
 the values that the routing gives.
