@@ -6,10 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-import pytest
-
 from adversary.campaign import BLOCK, Disagreement, Tally, ask_block, run_campaign
-from adversary.planted import COMMON_FAULTS, RARE_FAULTS, accepts
+from adversary.planted import COMMON_FAULTS, RARE_FAULTS, misses
 
 MOST_REFUSED = 0.05
 """Largest share of harmless programs that may be refused."""
@@ -65,15 +63,10 @@ def find_planted(programs: int, seed: int) -> int:
     left = dict(enumerate((*COMMON_FAULTS, *RARE_FAULTS)))
     for block in range(-(-programs // BLOCK)):
         for asked in ask_block(seed, block, tally):
-            if not (asked.verdict.harmful and asked.refusal):
-                continue
             for number, fault in list(left.items()):
-                with pytest.MonkeyPatch.context() as patch:
-                    fault(patch)
-                    if not accepts(asked.module):
-                        continue
-                print(f"{fault.__name__}: {asked.name} {asked.verdict.text}", flush=True)
-                del left[number]
+                if misses(fault, asked):
+                    print(f"{fault.__name__}: {asked.name} {asked.verdict.text}", flush=True)
+                    del left[number]
         if not left:
             return 0
     for fault in left.values():

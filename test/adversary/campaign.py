@@ -210,7 +210,14 @@ class Asked:
     module: ModuleOp
     refusal: str
     """Empty if the proof accepts."""
+    by_ops: bool
+    """Whether the verifiers of the ops refuse it."""
     verdict: Verdict
+
+    @property
+    def found(self) -> bool:
+        """Whether a harmful program is refused."""
+        return bool(self.refusal) and self.verdict.harmful
 
     def disagreement(self) -> Disagreement:
         """The program as text."""
@@ -231,6 +238,7 @@ def ask_block(seed: int, block: int, tally: Tally) -> Iterator[Asked]:
             except OutsideContract:
                 tally.no_program["puts of rows of others"] += 1
         judged = time.perf_counter()
+        by_ops = bool(refusal)
         refusal = refusal or proof_of(program_of(module))
         tally.seconds_of["proof"] += time.perf_counter() - judged
         tally.seconds_of["judge"] += judged - began
@@ -240,7 +248,7 @@ def ask_block(seed: int, block: int, tally: Tally) -> Iterator[Asked]:
                 verdict = judge(program_of(module), judge_seed + 1, MANY)
             except OutsideContract as e:
                 verdict = Verdict("tiles", str(e))
-        yield Asked(name, source, changes, module, refusal, verdict)
+        yield Asked(name, source, changes, module, refusal, by_ops, verdict)
 
 
 def counted(programs: Iterator[Asked], tally: Tally) -> Iterator[Asked]:

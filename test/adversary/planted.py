@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import ModuleOp
 
+from adversary.campaign import Asked, program_of
 from hpmoe_ir.dialects.index import BoolArray, IntArray
 from hpmoe_ir.dialects.queue import ProgramOp
 from hpmoe_ir.dialects.tile import verify
@@ -23,19 +23,6 @@ from hpmoe_ir.passes.proof import coverage, layout, races
 from hpmoe_ir.passes.proof.order import OrderProof
 from hpmoe_ir.passes.proof.run import QueueRun, RankSets
 from hpmoe_ir.passes.proof.tasks import NONE, QueueTasks, queue_tasks
-
-
-def accepts(module: ModuleOp) -> bool:
-    """Returns whether the verifiers of the ops and the proof accept a program; a crash does not."""
-    try:
-        module.verify()
-        for program in module.ops:
-            assert isinstance(program, ProgramOp)
-            verify_queues.verify_queues(program)
-    except Exception:
-        return False
-    return True
-
 
 Fault: TypeAlias = Callable[[pytest.MonkeyPatch], None]
 
@@ -198,6 +185,9 @@ def queues_run_in_parallel(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(OrderProof, "ended", ended)
 
 
+OP_FAULTS: frozenset[Fault] = frozenset({operands_may_overlap, buffers_are_long_enough})
+"""Faults in the verifiers of the ops."""
+
 COMMON_FAULTS: tuple[Fault, ...] = (
     counts_are_not_checked,
     cycles_are_not_seen,
@@ -224,3 +214,21 @@ RARE_FAULTS: tuple[Fault, ...] = (
     parts_are_apart,
 )
 """Faults that some thousands find."""
+
+
+def misses(fault: Fault, asked: Asked) -> bool:
+    """Returns whether a harmful program that is refused is accepted with a fault.
+
+    A check that crashes does not accept.
+    """
+    if not asked.found or asked.by_ops != (fault in OP_FAULTS):
+        return False
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            fault(patch)
+            if asked.by_ops:
+                asked.module.verify()
+            verify_queues.verify_queues(program_of(asked.module))
+    except Exception:
+        return False
+    return True
