@@ -177,6 +177,11 @@ def _bounds(expr: AffineExpr, extents: Sequence[int], ranks: int) -> tuple[int, 
             raise AssertionError(f"not an index expression: {expr}")
 
 
+def largest_part(expr: AffineExpr, extents: Sequence[int], ranks: int) -> int:
+    """Returns a bound on the values of `expr` and of all its sub-expressions."""
+    return max(_bounds(part, extents, ranks)[1] for part in walk_index(expr))
+
+
 def flat_events(
     exprs: Sequence[AffineExpr],
     extents: Sequence[int],

@@ -15,7 +15,7 @@ from hpmoe_ir.dialects.tile import families_of
 from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.passes.analysis.level import programs_at
 from hpmoe_ir.passes.analysis.task_uses import uses_of
-from hpmoe_ir.passes.proof.coverage import check_written
+from hpmoe_ir.passes.proof.coverage import check_results, check_written
 from hpmoe_ir.passes.proof.layout import check_layout, check_thresholds
 from hpmoe_ir.passes.proof.order import OrderProof
 from hpmoe_ir.passes.proof.races import check_launches, check_order
@@ -36,7 +36,7 @@ class VerifyQueuesPass(ModulePass):
     - all tasks end: the wait-for graph, including the queue orders, is acyclic;
     - of two tasks with conflicting accesses to a buffer, or to two buffers that share memory, the
       one that comes first in the program has ended before the other starts;
-    - all data that is read has been written in the same launch, in every launch;
+    - all data that is read, by tasks or by the caller, has been written in the same launch;
     - no access of a window in a launch races with a put of an earlier one, and no event can count
       a signal of the next launch towards this one;
     - the tiles of each task have the shapes that its kernel expects;
@@ -97,6 +97,7 @@ def verify_queues(program: ProgramOp) -> None:
     proof = OrderProof(run)
     check_order(proof, uses)
     check_launches(proof, uses)
+    check_results(tasks, uses)
 
 
 def _refuse_cycle(run: QueueRun) -> NoReturn:

@@ -6,11 +6,12 @@ description says otherwise (`TileOperand`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
 import numpy as np
+from xdsl.dialects.builtin import f32
 from xdsl.ir.affine import AffineExpr
 
 from hpmoe_ir.diagnostics import InvalidOpError
@@ -23,6 +24,7 @@ from hpmoe_ir.dialects.index import (
     evaluate_index,
     format_index,
     index_range,
+    largest_part,
     uses_rank,
 )
 from hpmoe_ir.dialects.placement import RouteType
@@ -64,8 +66,30 @@ def verify_contract(
         _check_sender(family, access, ranks, route)
         if isinstance(buffer.content, RouteType):
             _check_built(family, access, buffer.content, buffers, ranks)
+        elif kernel.accumulates(family.int_options) and buffer.content.element_type != f32:
+            _refuse(family, access, "writes", f"sums are of f32 elements, found {buffer.content}")
+    exprs = [scalar.data for scalar in family.scalars]
+    for access in (*family.read_accesses, *family.write_accesses):
+        exprs += access.exprs
+    for expr in exprs:
+        if problem := word_problem(expr, family.dim_names, family.extents, ranks):
+            raise InvalidOpError(family, f"@{family.sym_name.data}: {problem}")
     for access, other in _same_buffer(family):
         _check_apart(family, access, other, buffers[access.buffer], ranks, route)
+
+
+def word_problem(expr: AffineExpr, names: Sequence[str], extents: Sequence[int], ranks: int) -> str:
+    """Returns why the device cannot compute an index expression, "" if it can.
+
+    Generated code computes with 32 bits without a sign, also what is then divided.
+    """
+    largest = largest_part(expr, extents, ranks)
+    if largest < 1 << 32:
+        return ""
+    return (
+        f"{format_index(expr, names)}: expected values and intermediate values below 2^32, as "
+        f"tasks compute with 32 bits, found up to {largest}"
+    )
 
 
 def _problem(access: Access, operand: TileOperand, buffer: BufferOp, kernel: str) -> str:

@@ -261,6 +261,8 @@ class TasksOp(IRDLOperation):
         )
         if kernel_problem:
             raise VerifyException(kernel_problem)
+        if option_problem := kernel.option_problem(self.int_options):
+            raise VerifyException(f"kernel '{kernel.name}': {option_problem}")
         peers = {r.peer for r in self.write_accesses}
         if len(peers) > 1:
             raise VerifyException("all writes of a family must be to the same rank's memory")

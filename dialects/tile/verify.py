@@ -20,7 +20,7 @@ from hpmoe_ir.dialects.index import dims_used, format_index, index_range
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile.buffer import BufferOp, MemorySpace
 from hpmoe_ir.dialects.tile.capacity import verify_capacity
-from hpmoe_ir.dialects.tile.contract import verify_contract
+from hpmoe_ir.dialects.tile.contract import verify_contract, word_problem
 from hpmoe_ir.dialects.tile.credit import route_of, verify_credit
 from hpmoe_ir.dialects.tile.dependence import DependenceOp
 from hpmoe_ir.dialects.tile.tasks import TasksOp
@@ -187,6 +187,8 @@ def verify_event_index(
                 f"{where}: event coordinate {format_index(expr, names)} is {low} to {high}, "
                 f"expected 0 to {extent - 1}"
             )
+        if problem := word_problem(expr, names, family.extents, ranks):
+            raise VerifyException(f"{where}: {problem}")
 
 
 def verify_peer(where: str, peer: AffineExpr, family: TasksOp, ranks: int) -> None:
@@ -200,3 +202,5 @@ def verify_peer(where: str, peer: AffineExpr, family: TasksOp, ranks: int) -> No
             f"{where}: rank {format_index(peer, family.dim_names)} is {low} to {high}, expected 0 "
             f"to {ranks - 1}"
         )
+    if problem := word_problem(peer, family.dim_names, family.extents, ranks):
+        raise VerifyException(f"{where}: {problem}")

@@ -18,7 +18,7 @@ import numpy as np
 
 from hpmoe_ir.dtypes import Float64Array
 from hpmoe_ir.integers import ceil_div
-from hpmoe_ir.kernels.device import CUBE_MACS, ELEMENT_BYTES, FLOAT_BYTES, UB_BYTES
+from hpmoe_ir.kernels.device import CUBE_MACS, ELEMENT_BYTES, FLOAT_BYTES, FRACTAL, UB_BYTES
 from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import Machine
 
@@ -251,6 +251,10 @@ class Kernel:
     """Rough time estimate, for policies that compare orders, not for predictions."""
     options: tuple[str, ...] = ()
     """Integer template arguments, after the element type."""
+    fractal_options: tuple[str, ...] = ()
+    """The options that are multiples of 16, the unit of the cube."""
+    flag_options: tuple[str, ...] = ()
+    """The options that are 0 or 1."""
     accumulate_option: str = ""
     """The option that makes the kernel add to the tiles that it writes; empty without one."""
     scalars: tuple[str, ...] = ()
@@ -300,6 +304,18 @@ class Kernel:
             expected = ", ".join(self.options) or "none"
             found = ", ".join(sorted(options)) or "none"
             return f"kernel '{self.name}' takes the options {expected}, found {found}"
+        return ""
+
+    def option_problem(self, options: Mapping[str, int]) -> str:
+        """Returns why the kernel has no such values of its options, "" if it has."""
+        for name in self.fractal_options:
+            if options[name] <= 0 or options[name] % FRACTAL:
+                return (
+                    f"expected {name} to be a positive multiple of {FRACTAL}, found {options[name]}"
+                )
+        for name in self.flag_options:
+            if options[name] not in (0, 1):
+                return f"expected {name} to be 0 or 1, found {options[name]}"
         return ""
 
     def cannot_replace(self, other: Kernel) -> str:

@@ -11,9 +11,10 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 
 from hpmoe_ir.diagnostics import refuse
+from hpmoe_ir.dialects.access import Access
 from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.dialects.placement import RouteType
-from hpmoe_ir.dialects.tile import BufferOp, TasksOp, buffers_of
+from hpmoe_ir.dialects.tile import BufferOp, MemorySpace, TasksOp, buffers_of
 from hpmoe_ir.dialects.tile.signature import GIVEN
 from hpmoe_ir.passes.analysis.task_uses import Use
 from hpmoe_ir.passes.proof.tasks import QueueTasks
@@ -78,6 +79,24 @@ def check_written(tasks: QueueTasks, uses_by_buffer: dict[str, list[Use]]) -> No
             _check_covered(tasks, use, writers)
 
 
+def check_results(tasks: QueueTasks, uses_by_buffer: dict[str, list[Use]]) -> None:
+    """Checks that tasks write all of each output, on every rank.
+
+    Of rows whose number is known at run time only, those of the launch. Raises RefusedError naming
+    the output and what is missing.
+    """
+    for name, buffer in buffers_of(tasks.program).items():
+        if buffer.space.data is not MemorySpace.OUTPUT:
+            continue
+        writers = [use for use in uses_by_buffer[name] if use.writes]
+        if not writers:
+            refuse(buffer, f"verify-queues: no task writes the output @{name}")
+        # What the caller reads on each rank: one reader that is no task.
+        ranks = np.arange(tasks.ranks, dtype=np.int64)
+        whole = Use(writers[-1].family, Access(name, ()), False, ranks, ranks, {})
+        _check_covered(tasks, whole, writers, of_caller=buffer)
+
+
 def _adds(family: TasksOp) -> bool:
     return family.find_kernel().accumulates(family.int_options)
 
@@ -133,7 +152,9 @@ def _refuse_rows(tasks: QueueTasks, use: Use, buffer: BufferOp, writer: Use) -> 
     )
 
 
-def _check_covered(tasks: QueueTasks, use: Use, writers: Sequence[Use]) -> None:
+def _check_covered(
+    tasks: QueueTasks, use: Use, writers: Sequence[Use], of_caller: BufferOp | None = None
+) -> None:
     axes = _axes(use, writers)
     classes = [(own, _own_axes(own, axes)) for own in _alike(writers)]
     sizes = [np.prod([len(a.points) for a in (*axes, *extra)]) for _, extra in classes]
@@ -144,7 +165,7 @@ def _check_covered(tasks: QueueTasks, use: Use, writers: Sequence[Use]) -> None:
         written: Written = np.zeros(shape, dtype=np.bool_)
         for own, extra in classes:
             written |= _written(own, [*axes, *extra], ranks, len(extra))
-        _check_readers(tasks, use, axes, written, first, writers)
+        _check_readers(tasks, use, axes, written, first, writers, of_caller)
 
 
 def _written(
@@ -176,8 +197,12 @@ def _check_readers(
     written: Written,
     rank: int,
     writers: Sequence[Use],
+    of_caller: BufferOp | None,
 ) -> None:
-    """Checks that all cells of each reader's box are written; `written` starts at rank `rank`."""
+    """Checks that all cells of each reader's box are written; `written` starts at rank `rank`.
+
+    The reader is the caller if `of_caller` is the output that it reads.
+    """
     some = np.flatnonzero((use.owner >= rank) & (use.owner < rank + len(written)))
     boxes = [axis.box(use)[:, some] for axis in axes]
     sums = np.zeros((len(written), *(n + 1 for n in written.shape[1:])), dtype=np.int64)
@@ -211,6 +236,9 @@ def _check_readers(
             for axis, (low, _), offset in zip(axes, box, cell, strict=True)
         ]
         what = f"of which no task writes {' of '.join(reversed(places))}"
+    if of_caller is not None:
+        name = of_caller.sym_name.data
+        refuse(of_caller, f"verify-queues: @{name} on rank {task} is an output, {what}")
     refuse(
         use.family,
         f"verify-queues: {tasks.task_text(task)} reads {use.text(task, tasks)}, {what}",

@@ -25,7 +25,7 @@ from hpmoe_ir.dialects.access import (
     WholeSelector,
     format_access,
 )
-from hpmoe_ir.dialects.index import RANK, IntArray
+from hpmoe_ir.dialects.index import RANK, IntArray, format_index
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile import TasksOp, buffers_of
 from hpmoe_ir.dialects.tile.credit import route_of
@@ -73,6 +73,7 @@ def check_shapes(tasks: QueueTasks) -> None:
     Raises RefusedError naming the family, two operands and their extents.
     """
     for family in tasks.families:
+        _check_top(tasks, family)
         known: dict[str, _Known] = {}
         for access, operand in _operands(family):
             extents = _extents(tasks, family, access)
@@ -92,6 +93,18 @@ def check_shapes(tasks: QueueTasks) -> None:
                 )
             for name, extent in zip(names, extents, strict=True):
                 _check(tasks, family, known, name, extent, text)
+
+
+def _check_top(tasks: QueueTasks, family: TasksOp) -> None:
+    """Checks the number of experts of a token, by which a kernel finds the token of a pair."""
+    route = route_of(family, buffers_of(tasks.program))
+    scalars = zip(family.find_kernel().scalars, family.scalars, strict=True)
+    given = {name: scalar.data for name, scalar in scalars}
+    if route is None or "top_k" not in given:
+        return
+    if given["top_k"] != AffineExpr.constant(route.top.data):
+        found = format_index(given["top_k"], family.dim_names)
+        _refuse(family, f"expected top_k to be {route.top.data} as in its route, found {found}")
 
 
 def _operands(family: TasksOp) -> Iterator[tuple[Access, TileOperand]]:

@@ -44,8 +44,8 @@ def _swiglu_cost(reads: Sequence[int], writes: Sequence[int], _o: Mapping[str, i
 CLAMP = Kernel(
     name="clamp",
     core=CoreKind.AIV,
-    reads=(TileOperand("rows"),),
-    writes=(TileOperand("out"),),
+    reads=(TileOperand("rows", shape="n c"),),
+    writes=(TileOperand("out", shape="n c"),),
     ascendc=AscendCFunction("clamp_extension::Clamp", "clamp_extension/clamp.h", INCLUDE),
     reference=_clamp,
     cost=_cost,
@@ -55,8 +55,8 @@ CLAMP = Kernel(
 CLAMPED_SWIGLU = Kernel(
     name="clamped_swiglu",
     core=CoreKind.AIV,
-    reads=(TileOperand("h"),),
-    writes=(TileOperand("out"),),
+    reads=(TileOperand("h", shape="n 2i"),),
+    writes=(TileOperand("out", shape="n i"),),
     ascendc=AscendCFunction("clamp_extension::ClampedSwiGlu", "clamp_extension/clamp.h", INCLUDE),
     reference=_clamped_swiglu,
     cost=_swiglu_cost,

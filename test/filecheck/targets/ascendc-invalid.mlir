@@ -1,11 +1,11 @@
 // RUN: REJECTED hpmoe-opt %s --split-input-file -t ascendc | filecheck %s --match-full-lines
 
 // A put of rows that another rank sent.
-// CHECK: ascendc-invalid.mlir: error: target ascendc: @t: @w on p [grouped(0, p of 2), :]: a put writes the rows of its own rank
 queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @a workspace at 512 : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @w window at 0 : !tile.buffer<grouped 20 rows, 48xbf16>
+  // CHECK: ascendc-invalid.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @t writes @w on p [grouped(0, p of 2), :]: a put writes the rows of its own rank
   tile.tasks @t (p) in (2) on aiv
     kernel "copy_rows" using @route
     reads @a[:, :]
@@ -22,11 +22,11 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
 // -----
 
 // Groups of several ranks are no place to put rows.
-// CHECK-NEXT: ascendc-invalid.mlir: error: target ascendc: @t: @w on p [grouped(0, 0 of 1), :]: a put writes the rows of its own rank
 queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @a workspace at 512 : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @w window at 0 : !tile.buffer<grouped 20 rows, 48xbf16>
+  // CHECK-NEXT: ascendc-invalid.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @t writes @w on p [grouped(0, 0 of 1), :]: a put writes the rows of its own rank
   tile.tasks @t (p) in (2) on aiv
     kernel "copy_rows" using @route
     reads @a[:, :]
@@ -43,11 +43,11 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
 // -----
 
 // Rows of experts of another rank cannot be returned.
-// CHECK-NEXT: ascendc-invalid.mlir: error: target ascendc: @t: @w on p [sent(p * 3), :]: a put writes the rows of its own experts
 queue.program @p ranks 2 machine "ascend-a3" counters at 4096 {
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @a workspace at 512 : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @w window at 0 : !tile.buffer<sent 14 rows, 48xbf16>
+  // CHECK-NEXT: ascendc-invalid.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @t writes @w on p [sent(p * 3), :]: a put writes the rows of its own experts
   tile.tasks @t (p) in (2) on aiv
     kernel "copy_rows" using @route
     reads @a[:, :]

@@ -30,6 +30,7 @@ from hpmoe_ir.passes.elide_dependencies import ElideDependenciesPass
 from hpmoe_ir.passes.insert_dependencies import InsertDependenciesPass
 from hpmoe_ir.passes.policies.depth_first import DepthFirst
 from hpmoe_ir.passes.policies.operator_order import OperatorOrder
+from hpmoe_ir.passes.proof.coverage import check_written
 from hpmoe_ir.passes.proof.layout import check_thresholds
 from hpmoe_ir.passes.proof.order import OrderProof
 from hpmoe_ir.passes.proof.races import check_launches, check_order
@@ -324,7 +325,9 @@ def test_what_some_routing_makes_wrong_is_refused(programs: Any, machine: str, k
 
 def test_reading_what_nobody_wrote_is_refused(programs: Any, machine: str):
     program = queued(programs, machine, 0)
-    assert "no family before it writes" in refused(lambda: verify_queues(program))
+    tasks = queue_tasks(program)
+    message = refused(lambda: check_written(tasks, uses_of(tasks)))
+    assert "no family before it writes" in message
 
 
 def test_a_program_keeps_its_text(programs: Any, machine: str):

@@ -324,6 +324,88 @@ tile.program @p ranks 2 {
 
 // -----
 
+// A block that is no multiple of the cube's.
+tile.program @p ranks 1 {
+  tile.buffer @x input : !tile.buffer<16x64xbf16>
+  tile.buffer @w input : !tile.buffer<64x32xbf16>
+  tile.buffer @h workspace : !tile.buffer<16x32xbf16>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: kernel 'grouped_matmul': expected tile_m to be a positive multiple of 16, found 24
+  tile.tasks @a (i) in (1) on aic
+    kernel "grouped_matmul" {tile_m = 24 : i64, tile_n = 16 : i64, tile_k = 16 : i64, transpose_rhs = 0 : i64}
+    reads @x[:, :], @w[:, :]
+    writes @h[:, :]
+}
+
+// -----
+
+// A block of nothing.
+tile.program @p ranks 1 {
+  tile.buffer @x input : !tile.buffer<16x64xbf16>
+  tile.buffer @w input : !tile.buffer<64x32xbf16>
+  tile.buffer @h workspace : !tile.buffer<16x32xbf16>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: kernel 'grouped_matmul': expected tile_k to be a positive multiple of 16, found 0
+  tile.tasks @a (i) in (1) on aic
+    kernel "grouped_matmul" {tile_m = 16 : i64, tile_n = 16 : i64, tile_k = 0 : i64, transpose_rhs = 0 : i64}
+    reads @x[:, :], @w[:, :]
+    writes @h[:, :]
+}
+
+// -----
+
+// An option that is neither set nor unset.
+tile.program @p ranks 1 {
+  tile.buffer @x input : !tile.buffer<16x64xbf16>
+  tile.buffer @w input : !tile.buffer<64x32xbf16>
+  tile.buffer @h workspace : !tile.buffer<16x32xbf16>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: kernel 'grouped_matmul': expected transpose_rhs to be 0 or 1, found 2
+  tile.tasks @a (i) in (1) on aic
+    kernel "grouped_matmul" {tile_m = 16 : i64, tile_n = 16 : i64, tile_k = 16 : i64, transpose_rhs = 2 : i64}
+    reads @x[:, :], @w[:, :]
+    writes @h[:, :]
+}
+
+// -----
+
+// Sums that would be rounded each time.
+tile.program @p ranks 1 {
+  tile.buffer @x input : !tile.buffer<16x64xbf16>
+  tile.buffer @y input : !tile.buffer<16x32xbf16>
+  tile.buffer @dw inout : !tile.buffer<64x32xbf16>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @a writes @dw[:, :]: sums are of f32 elements, found !tile.buffer<64x32xbf16>
+  tile.tasks @a () in () on aic
+    kernel "weight_gradient" {tile_m = 16 : i64, tile_n = 16 : i64, tile_k = 16 : i64, accumulate = 1 : i64}
+    reads @x[:, :], @y[:, :]
+    writes @dw[:, :]
+}
+
+// -----
+
+// A peer that 32 bits compute as another.
+tile.program @p ranks 4 {
+  tile.buffer @x input : !tile.buffer<8x16xbf16>
+  tile.buffer @w window : !tile.buffer<8x16xbf16>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @a: (rank * 2147483647 + p) mod 4: expected values and intermediate values below 2^32, as tasks compute with 32 bits, found up to 6442450944
+  tile.tasks @a (p) in (4) on aiv
+    kernel "copy_rows"
+    reads @x[:, :]
+    writes @w on (rank * 2147483647 + p) mod 4 [:, :]
+}
+
+// -----
+
+// An index, as well.
+tile.program @p ranks 1 {
+  tile.buffer @x input : !tile.buffer<5x8x16xbf16>
+  tile.buffer @h workspace : !tile.buffer<5x8x16xbf16>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @a: i * 2147483647 mod 5: expected values and intermediate values below 2^32, as tasks compute with 32 bits, found up to 8589934588
+  tile.tasks @a (i) in (5) on aiv
+    kernel "copy_rows"
+    reads @x[(i * 2147483647) mod 5, :, :]
+    writes @h[i, :, :]
+}
+
+// -----
+
 // Copies are not scattered.
 tile.program @p ranks 1 {
   tile.buffer @x input : !tile.buffer<8x16xbf16>

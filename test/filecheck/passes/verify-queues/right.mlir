@@ -8,8 +8,9 @@ queue.program @a ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
-  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
-  tile.buffer @sums output : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
+  tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @h workspace at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
@@ -59,8 +60,9 @@ queue.program @b ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
-  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
-  tile.buffer @sums output : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
+  tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @h workspace at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
@@ -110,8 +112,9 @@ queue.program @c ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
-  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
-  tile.buffer @sums output : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
+  tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @h workspace at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
@@ -161,8 +164,9 @@ queue.program @d ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
-  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
-  tile.buffer @sums output : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
+  tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @h workspace at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
@@ -208,8 +212,9 @@ queue.program @e ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
-  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
-  tile.buffer @sums output : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
+  tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @h workspace at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>

@@ -265,6 +265,55 @@ queue.program @p ranks 1 machine "ascend-a3" counters at 8192 {
 
 // -----
 
+// Another number of experts of a token than the route has.
+queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
+  tile.buffer @in input : !tile.buffer<1x6xi32>
+  tile.buffer @x input : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
+  tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.buffer @h workspace at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @b workspace at 4096 : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @k workspace at 8192 : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @w window at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @v window at 4096 : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @counts window copies 2 at 0 : !tile.buffer<2x12xi32>
+  tile.tasks @exchange (p) in (2) on aiv
+    kernel "exchange_counts"
+    reads @in[:, :]
+    writes @counts on p [rank, :]
+  tile.tasks @build_route () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+  // CHECK-NEXT: shapes-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @m, kernel 'gather_rows': expected top_k to be 2 as in its route, found 1
+  tile.tasks @m (p, e) in (2, 3) on aiv
+    kernel "gather_rows" using @route
+    reads @t[:, :], @list[sent(p * 3 + e)]
+    writes @w on p [grouped(e, rank of 2), :]
+    scalars (1)
+  queue.event @exchange_done () count 2 copies 2 line 0
+  queue.event @route_done () count 1 line 2
+  queue.signal @exchange (p) to @exchange_done () on p
+  queue.signal @build_route () to @route_done ()
+  queue.wait @build_route () for @exchange_done ()
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aiv {
+    [@exchange[0, 1], @build_route[0], @m[0, 1, 2, 3, 4, 5]],
+    [] times 47
+  }
+}
+
+// -----
+
 // Rows of all ranks, computed from those of one.
 queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @in input : !tile.buffer<1x6xi32>
@@ -272,8 +321,9 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
-  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
-  tile.buffer @sums output : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
+  tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @h workspace at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
@@ -319,8 +369,9 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
-  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
-  tile.buffer @sums output : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
+  tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @h workspace at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
@@ -366,8 +417,9 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
-  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
-  tile.buffer @sums output : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
+  tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @h workspace at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
@@ -413,8 +465,9 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
-  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
-  tile.buffer @sums output : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
+  tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @h workspace at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
@@ -460,8 +513,9 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
-  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
-  tile.buffer @sums output : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
+  tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @h workspace at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>

@@ -119,8 +119,9 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
-  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
-  tile.buffer @sums output : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
+  tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @h workspace at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
@@ -172,8 +173,9 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
-  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
-  tile.buffer @sums output : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
+  tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @h workspace at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
@@ -229,8 +231,9 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
-  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
-  tile.buffer @sums output : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
+  tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @h workspace at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
@@ -320,8 +323,9 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
-  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
-  tile.buffer @sums output : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
+  tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @h workspace at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
@@ -369,8 +373,9 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
-  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
-  tile.buffer @sums output : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
+  tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @s2 output : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
@@ -419,8 +424,9 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
-  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
-  tile.buffer @sums output : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
+  tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @h workspace at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
@@ -468,8 +474,9 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
-  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
-  tile.buffer @sums output : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
+  tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @h workspace at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
@@ -517,8 +524,9 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
-  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
-  tile.buffer @sums output : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
+  tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @h workspace at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
@@ -566,8 +574,9 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
-  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
-  tile.buffer @sums output : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
+  tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @status output : !tile.buffer<16xi32>
   tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
   tile.buffer @h workspace at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
@@ -624,5 +633,146 @@ queue.program @p ranks 1 machine "ascend-a3" counters at 8192 {
   }
   queue.order aiv {
     [] times 48
+  }
+}
+
+// -----
+
+// A result that no task writes.
+queue.program @p ranks 1 machine "ascend-a3" counters at 8192 {
+  tile.buffer @x input : !tile.buffer<tokens 16 rows, 16xbf16>
+  // CHECK-NEXT: unwritten-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: no task writes the output @out
+  tile.buffer @out output : !tile.buffer<tokens 16 rows, 16xbf16>
+  tile.buffer @g workspace at 4096 : !tile.buffer<tokens 16 rows, 16xbf16>
+  tile.buffer @h workspace at 0 : !tile.buffer<tokens 16 rows, 16xbf16>
+  tile.tasks @a (i) in (1) on aiv
+    kernel "copy_rows"
+    reads @x[tokens(0 of 1), :]
+    writes @h[tokens(0 of 1), :]
+  tile.tasks @b (i) in (1) on aiv
+    kernel "copy_rows"
+    reads @x[tokens(0 of 1), :]
+    writes @h[tokens(0 of 1), :]
+  tile.tasks @r (i) in (1) on aiv
+    kernel "copy_rows"
+    reads @h[tokens(0 of 1), :]
+    writes @g[tokens(0 of 1), :]
+  queue.event @a_done () count 1 line 0
+  queue.event @b_done () count 1 line 1
+  queue.signal @a (i) to @a_done ()
+  queue.signal @b (i) to @b_done ()
+  queue.wait @b (i) for @a_done ()
+  queue.wait @r (i) for @b_done ()
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aiv {
+    [@a[0]],
+    [@b[0]],
+    [@r[0]],
+    [] times 45
+  }
+}
+
+// -----
+
+// A result of which half the tokens are missing.
+queue.program @p ranks 1 machine "ascend-a3" counters at 8192 {
+  tile.buffer @x input : !tile.buffer<tokens 16 rows, 16xbf16>
+  // CHECK-NEXT: unwritten-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @out on rank 0 is an output, of which no task writes chunk 0
+  tile.buffer @out output : !tile.buffer<tokens 16 rows, 16xbf16>
+  tile.buffer @h workspace at 0 : !tile.buffer<tokens 16 rows, 16xbf16>
+  tile.tasks @a (i) in (1) on aiv
+    kernel "copy_rows"
+    reads @x[tokens(0 of 1), :]
+    writes @h[tokens(0 of 1), :]
+  tile.tasks @b (i) in (1) on aiv
+    kernel "copy_rows"
+    reads @x[tokens(0 of 1), :]
+    writes @h[tokens(0 of 1), :]
+  tile.tasks @r (i) in (1) on aiv
+    kernel "copy_rows"
+    reads @h[tokens(1 of 2), :]
+    writes @out[tokens(1 of 2), :]
+  queue.event @a_done () count 1 line 0
+  queue.event @b_done () count 1 line 1
+  queue.signal @a (i) to @a_done ()
+  queue.signal @b (i) to @b_done ()
+  queue.wait @b (i) for @a_done ()
+  queue.wait @r (i) for @b_done ()
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aiv {
+    [@a[0]],
+    [@b[0]],
+    [@r[0]],
+    [] times 45
+  }
+}
+
+// -----
+
+// A result whose last columns are missing.
+queue.program @p ranks 1 machine "ascend-a3" counters at 8192 {
+  tile.buffer @x input : !tile.buffer<2x32xbf16>
+  // CHECK-NEXT: unwritten-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @out on rank 0 is an output, of which no task writes dimension 1, index 16
+  tile.buffer @out output : !tile.buffer<2x32xbf16>
+  tile.tasks @m () in () on aiv
+    kernel "copy_rows"
+    reads @x[:, block(0 by 16)]
+    writes @out[:, block(0 by 16)]
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aiv {
+    [@m[0]],
+    [] times 47
+  }
+}
+
+// -----
+
+// Rows of two of three experts.
+queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
+  tile.buffer @in input : !tile.buffer<1x6xi32>
+  tile.buffer @x input : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
+  // CHECK-NEXT: unwritten-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @out on rank 0 is an output, of which no task writes source rank 0 of expert 2 of chunk 0
+  tile.buffer @out output : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.buffer @h workspace at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @b workspace at 4096 : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @k workspace at 8192 : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @counts window copies 2 at 0 : !tile.buffer<2x12xi32>
+  tile.tasks @exchange (p) in (2) on aiv
+    kernel "exchange_counts"
+    reads @in[:, :]
+    writes @counts on p [rank, :]
+  tile.tasks @build_route () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+  tile.tasks @w (e) in (2) on aiv
+    kernel "copy_rows" using @route
+    reads @x[grouped(e, 0 of 1), :]
+    writes @out[grouped(e, 0 of 1), :]
+  queue.event @exchange_done () count 2 copies 2 line 0
+  queue.event @route_done () count 1 line 2
+  queue.signal @exchange (p) to @exchange_done () on p
+  queue.signal @build_route () to @route_done ()
+  queue.wait @build_route () for @exchange_done ()
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aiv {
+    [@exchange[0, 1], @build_route[0], @w[0, 1]],
+    [] times 47
   }
 }
