@@ -5,7 +5,7 @@ A program is harmful if, under one of the routings and in some order of events,
 - a task never begins (`deadlock`), or a counter does not grow by its threshold (`count`);
 - two accesses of the same bytes, one a write, are not ordered (`race`), or are ordered so that a
   read sees another write than it does when the families run one after the other (`value`);
-- a task reads bytes that no task has written in its launch (`unwritten`);
+- a task or the caller reads bytes that no task has written in the launch (`unwritten`);
 - an access, a counter or a report of a wait lies outside or on top of what is there (`address`,
   `layout`), a task writes an `input` or what it itself reads (`input`, `in place`), or a kernel
   traps because the shapes of its tiles do not fit (`tiles`).
@@ -19,6 +19,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 
@@ -107,7 +108,7 @@ class _Judge:
                     work = worker.work(family, rank, point)
                     check_operands(view, family, work)
                     works.append(work)
-        _check_written(view, works)
+        _check_written(view, works, routing, tables)
         self.works[routing] = works
 
     def _orders(self, steps: Steps, run: list[Routing]) -> Orders:
@@ -164,8 +165,11 @@ def _tasks(view: View) -> list[tuple[Family, int, int]]:
     ]
 
 
-def _check_written(view: View, works: list[TaskWork]) -> None:
-    """All that a task reads has been written by an earlier one of the program, in the launch."""
+def _check_written(
+    view: View, works: list[TaskWork], routing: Routing, tables: Tables | None
+) -> None:
+    """All that a task reads has been written by an earlier one of the program, in the launch, and
+    all that the caller gets by some task."""
     written: dict[tuple[int, str], Mask] = defaultdict(int)
     for (family, rank, point), work in zip(_tasks(view), works, strict=True):
         for touch in work.touches:
@@ -182,6 +186,29 @@ def _check_written(view: View, works: list[TaskWork]) -> None:
         for touch in work.touches:
             if touch.writes:
                 written[touch.rank, touch.buffer] |= touch.mask
+    for buffer in view.buffers.values():
+        for rank in range(view.ranks):
+            if buffer.space is MemorySpace.OUTPUT:
+                rows = _result_rows(buffer, rank, routing, tables)
+                bytes = rows * prod(buffer.dims[1:]) * buffer.element
+                whole = (1 << bytes // view.granule) - 1
+                if whole & ~written[rank, buffer.name]:
+                    raise Harmful("unwritten", f"the caller gets a part of @{buffer.name}")
+
+
+def _result_rows(buffer: Buffer, rank: int, routing: Routing, tables: Tables | None) -> int:
+    """Rows of an output that the caller reads: those of the launch."""
+    if tables is not None and not tables.fits and buffer.rows:
+        return 0
+    match buffer.rows:
+        case "tokens":
+            return routing.tokens[rank]
+        case "grouped":
+            return 0 if tables is None else tables.received[rank]
+        case "sent":
+            return 0 if tables is None else sum(tables.sent[rank])
+        case _:
+            return buffer.dims[0]
 
 
 def _shifted(view: View, touch: Touch, launch: int) -> tuple[tuple[int, str], Mask]:
