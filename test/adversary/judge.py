@@ -87,14 +87,15 @@ class _Judge:
         for routing in routings:
             tables = None if route is None else Tables(route, routing, capacity)
             self._work(steps, routing, tables)
-        # First each routing for all launches, then changing ones.
-        runs = [[r] * steps.launches for r in routings]
-        if len(routings) > 1:
-            for shift in range(min(3, len(routings))):
-                turned = routings[shift:] + routings[:shift]
-                runs.append((turned * steps.launches)[:: max(1, len(turned) - 2)][: steps.launches])
-        for run in runs:
-            _check_run(steps, [self.works[r] for r in run], self._orders(steps, run))
+            self._launch(steps, [routing] * steps.launches)
+        # Each launch with a routing of its own.
+        for shift in range(min(3, len(routings) - 1)):
+            turned = routings[shift:] + routings[:shift]
+            step = max(1, len(turned) - 2)
+            self._launch(steps, (turned * steps.launches)[::step][: steps.launches])
+
+    def _launch(self, steps: Steps, run: list[Routing]) -> None:
+        _check_run(steps, [self.works[r] for r in run], self._orders(steps, run))
 
     def _work(self, steps: Steps, routing: Routing, tables: Tables | None) -> None:
         view = self.view
