@@ -17,7 +17,7 @@ from adversary.accesses import OutsideContract
 from adversary.bases import layer_base, tile_base
 from adversary.changes import MUTATIONS
 from adversary.judge import MANY, Verdict, judge
-from adversary.machine import small_machine
+from adversary.machine import read_once, small_machine
 from adversary.micro_programs import micro_program
 from hpmoe_ir.diagnostics import InvalidOpError, one_line
 from hpmoe_ir.dialects.queue import ProgramOp
@@ -298,6 +298,7 @@ def run_campaign(
     began = time.perf_counter()
     blocks = [(seed, block) for block in range(-(-programs // BLOCK))]
     small_machine()  # one file for all processes
+    read_once()
     with get_context("fork").Pool(jobs) as pool:
         for tally in pool.imap_unordered(_run_block, blocks):
             total.merge(tally)

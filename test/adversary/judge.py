@@ -31,7 +31,7 @@ from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.queue import ProgramOp
 from hpmoe_ir.dialects.tile import MemorySpace
 
-FEW, MANY = 3, 24
+FEW, MANY = 2, 24
 """Random routings besides the extreme ones: at first, and of a program that the proof refuses."""
 
 STATIC_TOKENS = 8
