@@ -7,7 +7,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 
 from xdsl.dialects.builtin import ModuleOp
@@ -19,6 +19,7 @@ from adversary.changes import MUTATIONS
 from adversary.judge import MANY, Verdict, judge
 from adversary.machine import read_once, small_machine
 from adversary.micro_programs import micro_program
+from adversary.reduce import reduced
 from hpmoe_ir.diagnostics import InvalidOpError, one_line
 from hpmoe_ir.dialects.queue import ProgramOp
 from hpmoe_ir.driver.compiler import module_text
@@ -265,8 +266,30 @@ def counted(programs: Iterator[Asked], tally: Tally) -> Iterator[Asked]:
             tally.reasons[reason_of(refusal)] += 1
             tally.refused_harmless.append(asked.disagreement())
         elif verdict.harmful:
-            tally.accepted_harmful.append(asked.disagreement())
+            tally.accepted_harmful.append(_reduced(asked).disagreement())
         yield asked
+
+
+def ask(asked: Asked, seed: int) -> Asked | None:
+    """Asks about the module of `asked`; None if it does not verify."""
+    try:
+        asked.module.verify()
+        verdict = judge(program_of(asked.module), seed, MANY)
+    except (DiagnosticException, OutsideContract, LookupError):
+        return None
+    return replace(asked, refusal=proof_of(program_of(asked.module)), verdict=verdict)
+
+
+def _is_accepted_harmful(asked: Asked) -> bool:
+    other = ask(asked, 0)
+    return other is not None and other.verdict.harmful and not other.refusal
+
+
+def _reduced(asked: Asked) -> Asked:
+    def is_wrong(module: ModuleOp) -> bool:
+        return _is_accepted_harmful(replace(asked, module=module))
+
+    return replace(asked, module=reduced(asked.module, is_wrong))
 
 
 def run_block(seed: int, block: int) -> Tally:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
-from adversary.campaign import BLOCK, Asked, Tally, ask_block, counted
-from adversary.planted import COMMON_FAULTS, Fault, misses
+from adversary.campaign import BLOCK, Asked, Tally, ask, ask_block, counted, program_of
+from adversary.planted import COMMON_FAULTS, Fault, misses, next_launch_may_overwrite
+from adversary.reduce import reduced
+from hpmoe_ir.dialects.tile import TasksOp
 
 SEED = 8
 BLOCKS = 4
@@ -66,6 +70,20 @@ def test_no_harmful_program_is_accepted(sample: Sample) -> None:
 def test_a_planted_fault_is_found(fault: Fault, sample: Sample) -> None:
     """A harmful program passes the proof once a part of it is gone."""
     assert any(misses(fault, asked) for asked in sample.all())
+
+
+def test_a_wrong_program_is_reduced(sample: Sample) -> None:
+    """To a put, whom it races with, and hardly anything else."""
+    asked = next(a for a in sample.all() if misses(next_launch_may_overwrite, a))
+
+    def is_wrong(module: ModuleOp) -> bool:
+        other = ask(replace(asked, module=module), 0)
+        return other is not None and misses(next_launch_may_overwrite, other)
+
+    small = reduced(asked.module, is_wrong)
+    assert is_wrong(small)
+    families = [op for op in program_of(small).body.block.ops if isinstance(op, TasksOp)]
+    assert len(families) == 2
 
 
 @pytest.mark.parametrize("name", ["accesses", "judge", "orders", "routings", "view"])
