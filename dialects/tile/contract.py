@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import NoReturn
 
 import numpy as np
@@ -32,6 +33,7 @@ from hpmoe_ir.dialects.tile.buffer import BufferOp, MemorySpace
 from hpmoe_ir.dialects.tile.tasks import TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
 from hpmoe_ir.kernels.kernel import TileOperand
+from hpmoe_ir.kernels.route_layout import WORDS_PER_LINE
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,15 @@ def _check_built(
 ) -> None:
     """Raises InvalidOpError unless a family builds its route from the counts of all ranks, for the
     rank that runs it and a capacity for which there is memory."""
+    for other in family.write_accesses:
+        status = buffers[other.buffer].content
+        if isinstance(status, BufferType) and prod(status.dims) > WORDS_PER_LINE:
+            _refuse(
+                family,
+                other,
+                "writes",
+                f"the status of a route has at most {WORDS_PER_LINE} words, found {status}",
+            )
     counts = next((buffers[a.buffer].content for a in family.read_accesses), None)
     expected = (ranks, 2 * route.experts.data)
     if isinstance(counts, BufferType) and counts.dims != expected:

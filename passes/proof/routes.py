@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hpmoe_ir.diagnostics import refuse
-from hpmoe_ir.dialects.access import IndexSelector, format_access
+from hpmoe_ir.dialects.access import IndexSelector, WholeSelector, format_access
 from hpmoe_ir.dialects.index import dims_used
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile import buffers_of
@@ -56,17 +56,20 @@ def _check_counts(tasks: QueueTasks, counts: str) -> None:
             if access.buffer != counts:
                 continue
             peer = set() if access.peer is None else dims_used(access.peer)
-            exprs = [e for read in family.read_accesses for e in read.exprs]
-            exprs += [scalar.data for scalar in family.scalars]
             row = access.selectors[0]
             own = (
                 isinstance(row, IndexSelector)
                 and not (task_values(family, row.index, tasks.ranks) != rank).any()
             )
-            if not own or any(peer & dims_used(e) for e in exprs):
+            whole = all(
+                isinstance(s, WholeSelector)
+                for read in family.read_accesses
+                for s in read.selectors
+            )
+            if not own or not whole or any(peer & dims_used(s.data) for s in family.scalars):
                 refuse(
                     family,
                     f"verify-queues: @{family.sym_name.data} writes "
                     f"{format_access(access, family.dim_names)}, from which a route is built: "
-                    "expected row `rank`, the same for all ranks",
+                    "expected row `rank`, from all of what is read, the same for all ranks",
                 )

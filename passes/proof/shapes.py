@@ -76,6 +76,8 @@ def check_shapes(tasks: QueueTasks) -> None:
         _check_top(tasks, family)
         known: dict[str, _Known] = {}
         for access, operand in _operands(family):
+            if operand.listed:
+                _check_listed(tasks, family, access, operand)
             extents = _extents(tasks, family, access)
             names = operand.shape.split()
             if not names or extents is None:
@@ -105,6 +107,18 @@ def _check_top(tasks: QueueTasks, family: TasksOp) -> None:
     if given["top_k"] != AffineExpr.constant(route.top.data):
         found = format_index(given["top_k"], family.dim_names)
         _refuse(family, f"expected top_k to be {route.top.data} as in its route, found {found}")
+
+
+def _check_listed(tasks: QueueTasks, family: TasksOp, access: Access, operand: TileOperand) -> None:
+    """Checks that a tile has all rows that another operand may list."""
+    content = buffers_of(tasks.program)[access.buffer].content
+    rows = None if isinstance(content, RouteType) else content.rows.data
+    if rows != operand.listed or not isinstance(access.selectors[0], WholeSelector):
+        _refuse(
+            family,
+            f"expected all {operand.listed} rows of '{operand.name}', `:`, of which others list "
+            f"some, found {format_access(access, family.dim_names)} of {content}",
+        )
 
 
 def _operands(family: TasksOp) -> Iterator[tuple[Access, TileOperand]]:

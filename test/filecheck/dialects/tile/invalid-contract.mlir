@@ -406,6 +406,21 @@ tile.program @p ranks 1 {
 
 // -----
 
+// A status of two lines.
+tile.program @p ranks 2 {
+  tile.buffer @status output : !tile.buffer<32xi32>
+  tile.buffer @counts input : !tile.buffer<2x12xi32>
+  tile.buffer @route workspace : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  // CHECK-NEXT: invalid-contract.mlir:[[# @LINE + 1]]:3: error: tile.tasks: @b writes @status[:]: the status of a route has at most 16 words, found !tile.buffer<32xi32>
+  tile.tasks @b () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+}
+
+// -----
+
 // Copies are not scattered.
 tile.program @p ranks 1 {
   tile.buffer @x input : !tile.buffer<8x16xbf16>

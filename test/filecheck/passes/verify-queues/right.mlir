@@ -8,6 +8,7 @@ queue.program @a ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @few input : !tile.buffer<4x48xbf16>
   tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
@@ -60,6 +61,7 @@ queue.program @b ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @few input : !tile.buffer<4x48xbf16>
   tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
@@ -112,6 +114,7 @@ queue.program @c ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @few input : !tile.buffer<4x48xbf16>
   tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
@@ -164,6 +167,7 @@ queue.program @d ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @few input : !tile.buffer<4x48xbf16>
   tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
@@ -212,6 +216,7 @@ queue.program @e ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @few input : !tile.buffer<4x48xbf16>
   tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>

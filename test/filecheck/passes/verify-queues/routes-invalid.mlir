@@ -7,6 +7,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @few input : !tile.buffer<4x48xbf16>
   tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
@@ -54,6 +55,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @few input : !tile.buffer<4x48xbf16>
   tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
@@ -106,6 +108,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @few input : !tile.buffer<4x48xbf16>
   tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
@@ -152,6 +155,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @few input : !tile.buffer<4x48xbf16>
   tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
@@ -161,10 +165,57 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @b workspace at 4096 : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @k workspace at 8192 : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @counts window copies 2 at 0 : !tile.buffer<2x12xi32>
-  // CHECK-NEXT: routes-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @exchange writes @counts on p [rank, :], from which a route is built: expected row `rank`, the same for all ranks
+  // CHECK-NEXT: routes-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @exchange writes @counts on p [rank, :], from which a route is built: expected row `rank`, from all of what is read, the same for all ranks
   tile.tasks @exchange (p) in (2) on aiv
     kernel "exchange_counts"
     reads @in[p, :, :]
+    writes @counts on p [rank, :]
+  tile.tasks @build_route () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+  tile.tasks @w (e) in (3) on aiv
+    kernel "copy_rows" using @route
+    reads @x[grouped(e, 0 of 1), :]
+    writes @h[grouped(e, 0 of 1), :]
+  queue.event @exchange_done () count 2 copies 2 line 0
+  queue.event @route_done () count 1 line 2
+  queue.signal @exchange (p) to @exchange_done () on p
+  queue.signal @build_route () to @route_done ()
+  queue.wait @build_route () for @exchange_done ()
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aiv {
+    [@exchange[0, 1], @build_route[0], @w[0, 1, 2]],
+    [] times 47
+  }
+}
+
+// -----
+
+// Counts of half of the tokens.
+queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
+  tile.buffer @in input : !tile.buffer<2x6xi32>
+  tile.buffer @x input : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @few input : !tile.buffer<4x48xbf16>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
+  tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.buffer @h workspace at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @b workspace at 4096 : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @k workspace at 8192 : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @counts window copies 2 at 0 : !tile.buffer<2x12xi32>
+  // CHECK-NEXT: routes-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @exchange writes @counts on p [rank, :], from which a route is built: expected row `rank`, from all of what is read, the same for all ranks
+  tile.tasks @exchange (p) in (2) on aiv
+    kernel "exchange_counts"
+    reads @in[block(0 by 1), :]
     writes @counts on p [rank, :]
   tile.tasks @build_route () in () on aiv
     kernel "build_route"
@@ -198,6 +249,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @few input : !tile.buffer<4x48xbf16>
   tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
@@ -207,7 +259,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @b workspace at 4096 : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @k workspace at 8192 : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @counts window copies 2 at 0 : !tile.buffer<2x12xi32>
-  // CHECK-NEXT: routes-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @exchange writes @counts on p [(rank + 1) mod 2, :], from which a route is built: expected row `rank`, the same for all ranks
+  // CHECK-NEXT: routes-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @exchange writes @counts on p [(rank + 1) mod 2, :], from which a route is built: expected row `rank`, from all of what is read, the same for all ranks
   tile.tasks @exchange (p) in (2) on aiv
     kernel "exchange_counts"
     reads @in[:, :]
@@ -244,6 +296,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @few input : !tile.buffer<4x48xbf16>
   tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
@@ -253,7 +306,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @b workspace at 4096 : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @k workspace at 8192 : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @counts window copies 2 at 0 : !tile.buffer<2x12xi32>
-  // CHECK-NEXT: routes-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @exchange writes @counts on rank [p, :], from which a route is built: expected row `rank`, the same for all ranks
+  // CHECK-NEXT: routes-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @exchange writes @counts on rank [p, :], from which a route is built: expected row `rank`, from all of what is read, the same for all ranks
   tile.tasks @exchange (p) in (2) on aiv
     kernel "exchange_counts"
     reads @in[:, :]

@@ -265,6 +265,105 @@ queue.program @p ranks 1 machine "ascend-a3" counters at 8192 {
 
 // -----
 
+// Copies of which a task sees those for one expert.
+queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
+  tile.buffer @in input : !tile.buffer<1x6xi32>
+  tile.buffer @x input : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @few input : !tile.buffer<4x48xbf16>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
+  tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.buffer @h workspace at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @b workspace at 4096 : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @k workspace at 8192 : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @w window at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @v window at 4096 : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @counts window copies 2 at 0 : !tile.buffer<2x12xi32>
+  tile.tasks @exchange (p) in (2) on aiv
+    kernel "exchange_counts"
+    reads @in[:, :]
+    writes @counts on p [rank, :]
+  tile.tasks @build_route () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+  // CHECK-NEXT: shapes-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @m, kernel 'sum_copies': expected all sent rows of 'back', `:`, of which others list some, found @s[sent(0), :] of !tile.buffer<sent 14 rows, 48xbf16>
+  tile.tasks @m () in () on aiv
+    kernel "sum_copies" using @route
+    reads @s[sent(0), :], @place[tokens(0 of 1), :]
+    writes @sums[tokens(0 of 1), :]
+  queue.event @exchange_done () count 2 copies 2 line 0
+  queue.event @route_done () count 1 line 2
+  queue.signal @exchange (p) to @exchange_done () on p
+  queue.signal @build_route () to @route_done ()
+  queue.wait @build_route () for @exchange_done ()
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aiv {
+    [@exchange[0, 1], @build_route[0], @m[0]],
+    [] times 47
+  }
+}
+
+// -----
+
+// Tokens in a buffer of a fixed number of rows.
+queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
+  tile.buffer @in input : !tile.buffer<1x6xi32>
+  tile.buffer @x input : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @few input : !tile.buffer<4x48xbf16>
+  tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
+  tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @status output : !tile.buffer<16xi32>
+  tile.buffer @route workspace at 0 : !moe.route<7 tokens, top 2, 6 experts over 2 ranks, 20 rows>
+  tile.buffer @h workspace at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @b workspace at 4096 : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @k workspace at 8192 : !tile.buffer<tokens 7 rows, 48xbf16>
+  tile.buffer @w window at 1024 : !tile.buffer<grouped 20 rows, 48xbf16>
+  tile.buffer @v window at 4096 : !tile.buffer<sent 14 rows, 48xbf16>
+  tile.buffer @counts window copies 2 at 0 : !tile.buffer<2x12xi32>
+  tile.tasks @exchange (p) in (2) on aiv
+    kernel "exchange_counts"
+    reads @in[:, :]
+    writes @counts on p [rank, :]
+  tile.tasks @build_route () in () on aiv
+    kernel "build_route"
+    reads @counts[:, :]
+    writes @route[:], @status[:]
+    scalars (rank, 20)
+  // CHECK-NEXT: shapes-invalid.mlir:[[# @LINE + 1]]:3: error: verify-queues: @m, kernel 'gather_rows': expected all tokens rows of 'x', `:`, of which others list some, found @few[:, :] of !tile.buffer<4x48xbf16>
+  tile.tasks @m (p, e) in (2, 3) on aiv
+    kernel "gather_rows" using @route
+    reads @few[:, :], @list[sent(p * 3 + e)]
+    writes @w on p [grouped(e, rank of 2), :]
+    scalars (2)
+  queue.event @exchange_done () count 2 copies 2 line 0
+  queue.event @route_done () count 1 line 2
+  queue.signal @exchange (p) to @exchange_done () on p
+  queue.signal @build_route () to @route_done ()
+  queue.wait @build_route () for @exchange_done ()
+  queue.order aic {
+    [] times 24
+  }
+  queue.order aiv {
+    [@exchange[0, 1], @build_route[0], @m[0, 1, 2, 3, 4, 5]],
+    [] times 47
+  }
+}
+
+// -----
+
 // Another number of experts of a token than the route has.
 queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @in input : !tile.buffer<1x6xi32>
@@ -272,6 +371,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @few input : !tile.buffer<4x48xbf16>
   tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
@@ -321,6 +421,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @few input : !tile.buffer<4x48xbf16>
   tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
@@ -369,6 +470,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @few input : !tile.buffer<4x48xbf16>
   tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
@@ -417,6 +519,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @few input : !tile.buffer<4x48xbf16>
   tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
@@ -465,6 +568,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @few input : !tile.buffer<4x48xbf16>
   tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
@@ -513,6 +617,7 @@ queue.program @p ranks 2 machine "ascend-a3" counters at 8192 {
   tile.buffer @s input : !tile.buffer<sent 14 rows, 48xbf16>
   tile.buffer @t input : !tile.buffer<tokens 7 rows, 48xbf16>
   tile.buffer @place input : !tile.buffer<tokens 7 rows, 2xi32>
+  tile.buffer @few input : !tile.buffer<4x48xbf16>
   tile.buffer @list input : !tile.buffer<sent 14 rows, i32>
   tile.buffer @out inout : !tile.buffer<grouped 20 rows, 48xbf16>
   tile.buffer @sums inout : !tile.buffer<tokens 7 rows, 48xbf16>
