@@ -11,7 +11,9 @@ from xdsl.ir import Operation
 
 from hpmoe_ir.dialects.queue import (
     POINT_BITS,
+    POINT_MASK,
     EventOp,
+    OrderOp,
     ProgramOp,
     SignalOp,
     WaitOp,
@@ -91,17 +93,18 @@ def _users(program: ProgramOp, op: Operation) -> Iterator[Operation]:
 
 def _drop_from_orders(program: ProgramOp, family: str) -> None:
     for order in orders_of(program).values():
-        names, slots = order.family_names, order.slot_values.tolist()
+        names = order.family_names
+        left = [n for n in names if n != family]
+        slots: list[int] = order.slot_values.tolist()
         queues = [
-            [s for s in slots[a:b] if names[s >> POINT_BITS] != family]
+            [
+                (left.index(names[s >> POINT_BITS]) << POINT_BITS) + (s & POINT_MASK)
+                for s in slots[a:b]
+                if names[s >> POINT_BITS] != family
+            ]
             for a, b in pairwise(order.first_slots.tolist())
         ]
-        left = [n for n in names if n != family]
-        renumbered = [
-            (left.index(names[s >> POINT_BITS]) << POINT_BITS) + s % (1 << POINT_BITS)
-            for q in queues
-            for s in q
-        ]
         first = np.cumsum([0, *map(len, queues)])
-        new = type(order)(order.core_kind, left, first, np.array(renumbered, dtype=np.int64))
+        flat = np.array([s for q in queues for s in q], dtype=np.int64)
+        new = OrderOp(order.core_kind, left, first, flat)
         order.families, order.first, order.slots = new.families, new.first, new.slots
