@@ -235,8 +235,7 @@ def _check_apart(
         meet = np.flatnonzero(_meet(family, access, other.access, buffer, ranks, rank, route))
         if not meet.size:
             continue
-        point = np.unravel_index(meet[0], family.extents)
-        coordinates = ", ".join(str(int(c)) for c in point)
+        coordinates = ", ".join(str(int(c[meet[0]])) for c in family.coordinates())
         expected = "operands that do not overlap"
         if other.in_place:
             expected += ", or the same part for both"

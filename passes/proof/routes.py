@@ -55,7 +55,7 @@ def _check_counts(tasks: QueueTasks, counts: str) -> None:
         for access in family.write_accesses:
             if access.buffer != counts:
                 continue
-            peer = set() if access.peer is None else dims_used(access.peer)
+            peer = set[int]() if access.peer is None else dims_used(access.peer)
             row = access.selectors[0]
             own = (
                 isinstance(row, IndexSelector)

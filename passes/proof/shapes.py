@@ -197,14 +197,17 @@ def _check(
         if not _same_rows(tasks, family, one, other):
             _refuse(family, f"expected as many rows of {text} as of {first.text}")
     elif isinstance(one, _Columns) and isinstance(other, _Columns):
-        sizes = np.broadcast_arrays(_sizes(tasks, family, one), _sizes(tasks, family, other))
-        expected, found = sizes[0] * factor // first.factor, sizes[1]
+        a, b = _sizes(tasks, family, one), _sizes(tasks, family, other)
+        count = max(a.size, b.size)
+        expected = np.broadcast_to(a * factor // first.factor, count)
+        found = np.broadcast_to(b, count)
         wrong = np.flatnonzero(expected != found)
         if wrong.size:
+            at = int(wrong[0])
             _refuse(
                 family,
-                f"expected {int(expected.flat[wrong[0]])} elements of {text}, to fit those of "
-                f"{first.text}, found {int(found.flat[wrong[0]])}",
+                f"expected {int(expected[at])} elements of {text}, to fit those of {first.text}, "
+                f"found {int(found[at])}",
             )
     else:
         dynamic, static = (text, first.text) if isinstance(other, _Rows) else (first.text, text)
@@ -217,7 +220,8 @@ def _check(
 def _sizes(tasks: QueueTasks, family: TasksOp, columns: _Columns) -> IntArray:
     """Returns the number of elements of each task, or one number if all have the same."""
     if not columns.selector.exprs:
-        return np.array([columns.selector.bounds(lambda _: 0, columns.extent)]) @ np.array([-1, 1])
+        begin, end = columns.selector.bounds(lambda _: 0, columns.extent)
+        return np.array([end - begin], dtype=np.int64)
     (expr,) = columns.selector.exprs
     values, inverse = np.unique(task_values(family, expr, tasks.ranks), return_inverse=True)
     spans = [columns.selector.bounds(lambda _, v=v: int(v), columns.extent) for v in values]
