@@ -213,7 +213,7 @@ RARE_FAULTS: tuple[Fault, ...] = (
     empty_puts_signal,
     parts_are_apart,
 )
-"""Faults that some thousands find."""
+"""Faults that a thousand or two find."""
 
 
 def misses(fault: Fault, asked: Asked) -> bool:
