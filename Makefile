@@ -49,10 +49,12 @@ pytest: $(STAMP) ## unit tests and runs of generated code
 fuzz-text: $(STAMP) ## ten thousand mutated inputs: no traceback, no hang, no file left behind
 	PYTHONPATH=test $(BIN)/python -m text_fuzz --seed $(SEED) --cases 10000 --jobs $(JOBS)
 
-fuzz: $(STAMP) ## CASES generated graphs, of SEED, at all levels, 500 tile programs, 200 machines
+fuzz: $(STAMP) ## CASES graphs at all levels, 500 tile programs, 200 machines, 50,000 queue programs
 	PYTHONPATH=test $(BIN)/python -m generated levels --cases $(CASES) --seed $(SEED)
 	PYTHONPATH=test $(BIN)/python -m generated programs --count 500 --first $(SEED)
 	PYTHONPATH=test $(BIN)/python -m generated machines --count 200 --first $(SEED)
+	PYTHONPATH=test $(BIN)/python -m adversary --programs 50000 --seed $(SEED) --jobs $(JOBS)
+	PYTHONPATH=test $(BIN)/python -m adversary --programs 5000 --seed $(SEED) --planted
 
 judged: $(STAMP) ## right and broken runs of twenty graphs, 20 seeds each, as --check judges them
 	PYTHONPATH=test $(BIN)/python -m judged
