@@ -44,7 +44,7 @@ lit: $(STAMP) ## textual IR tests
 	PATH=$(BIN):$$PATH $(BIN)/lit -j $(JOBS) -v --order=lexical test/filecheck
 
 pytest: $(STAMP) ## unit tests and runs of generated code
-	PATH=$(BIN):$$PATH $(BIN)/python -m pytest -q
+	PATH=$(BIN):$$PATH $(BIN)/python -m pytest -q -n $(JOBS) --dist loadscope
 
 fuzz-text: $(STAMP) ## ten thousand mutated inputs: no traceback, no hang, no file left behind
 	PYTHONPATH=test $(BIN)/python -m text_fuzz --seed $(SEED) --cases 10000 --jobs $(JOBS)

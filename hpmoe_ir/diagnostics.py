@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from typing import NoReturn
 
 from xdsl.dialects.builtin import FileLineColLoc, ModuleOp, StringAttr
 from xdsl.ir import Operation
 from xdsl.irdl import IRDLOperation
+from xdsl.passes import ModulePass
 from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import DiagnosticException, PassFailedException, VerifyException
 
@@ -45,6 +47,33 @@ class InvalidOpError(VerifyException):
 def refuse(op: Operation, message: str) -> NoReturn:
     """Raises RefusedError: the running pass does not support `op`."""
     raise RefusedError(op, message)
+
+
+@contextmanager
+def crashes_named(what: str) -> Generator[None]:
+    """Adds `what`, as a note, to an exception that is no diagnostic: an error of what ran."""
+    try:
+        yield
+    except (DiagnosticException, InputError):
+        raise
+    except Exception as error:
+        error.add_note(what)
+        raise
+
+
+def unexpected(error: Exception) -> str:
+    """Returns the message of an exception that no code foresees: its kind, and what crashed."""
+    places = "".join(f" in {note}" for note in getattr(error, "__notes__", ()))
+    return (
+        f"error: unexpected {type(error).__name__}{places}: {one_line(shortened(str(error)))}; "
+        "--traceback shows where it is from"
+    )
+
+
+def pass_named(module_pass: ModulePass) -> str:
+    """Returns `pass NAME` for messages, with its package if it is not this one."""
+    package = type(module_pass).__module__.partition(".")[0]
+    return f"pass {module_pass.name}" + (f" of {package}" if package != "hpmoe_ir" else "")
 
 
 def location_of(op: Operation) -> str:

@@ -14,7 +14,15 @@ from xdsl.passes import ModulePass
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import DiagnosticException
 
-from hpmoe_ir.diagnostics import InputError, RefusedError, location_of, one_line, verify_module
+from hpmoe_ir.diagnostics import (
+    InputError,
+    RefusedError,
+    crashes_named,
+    location_of,
+    one_line,
+    pass_named,
+    verify_module,
+)
 from hpmoe_ir.dialects import tile
 from hpmoe_ir.dialects.queue import ProgramOp
 from hpmoe_ir.driver.specs import pipeline_text
@@ -198,7 +206,8 @@ def _apply(
     progress(module_pass.name)
     start = time.perf_counter()
     try:
-        module_pass.apply(ctx, module)
+        with crashes_named(pass_named(module_pass)):
+            module_pass.apply(ctx, module)
     except DiagnosticException as e:
         op = e.op if isinstance(e, RefusedError) else module
         raise PassError(module_pass.name, one_line(str(e)), location_of(op)) from e

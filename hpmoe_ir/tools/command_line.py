@@ -13,6 +13,30 @@ NO_VALUE = re.compile(r"(--[^=]+=|-[^-]=?)--")
 """An option with `--` as its value, which argparse would replace by an empty list."""
 
 
+class StoreOnce(argparse.Action):
+    """The action `store`, which refuses an option that is given twice: argparse keeps the last."""
+
+    _given_to: argparse.Namespace | None = None
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        if option_string is not None and self._given_to is namespace:
+            raise argparse.ArgumentError(self, "given twice, expected it once")
+        self._given_to = namespace
+        setattr(namespace, self.dest, values)
+
+
+def refuse_repeated_options(parser: argparse.ArgumentParser) -> None:
+    """Makes the arguments that are added to `parser` from now on refuse to be given twice."""
+    parser.register("action", None, StoreOnce)
+    parser.register("action", "store", StoreOnce)
+
+
 def refuse_no_values(words: Sequence[str]) -> None:
     """Raises InputError for an option whose value is `--`."""
     for word in words:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from hpmoe_ir.diagnostics import InputError, one_line
-from hpmoe_ir.tools.command_line import refuse_no_values
+from hpmoe_ir.diagnostics import InputError, one_line, unexpected
+from hpmoe_ir.tools.command_line import refuse_no_values, refuse_repeated_options
 
 
 class _Parser(argparse.ArgumentParser):
+    def __init__(self, *args: Any, **options: Any):
+        super().__init__(*args, **options)
+        refuse_repeated_options(self)
+
     def error(self, message: str) -> NoReturn:
         # Status 1 and one line, as for other invalid input, instead of status 2 and the usage.
         raise InputError(one_line(message))
@@ -53,11 +57,7 @@ def main(args: Sequence[str] | None = None) -> None:
     except Exception as error:
         if "--traceback" in words:
             raise
-        kind = type(error).__name__
-        print(
-            f"error: unexpected {kind}: {one_line(str(error))}; --traceback shows where it is from",
-            file=sys.stderr,
-        )
+        print(unexpected(error), file=sys.stderr)
         sys.exit(1)
 
 

@@ -22,14 +22,23 @@ from xdsl.utils.exceptions import DiagnosticException
 from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
-from hpmoe_ir.diagnostics import InputError, RefusedError, location_of, one_line, verify_module
+from hpmoe_ir.diagnostics import (
+    InputError,
+    RefusedError,
+    crashes_named,
+    location_of,
+    one_line,
+    pass_named,
+    unexpected,
+    verify_module,
+)
 from hpmoe_ir.driver.source import STANDARD_INPUT, input_name, parse_module, read_input
 from hpmoe_ir.driver.specs import find, parse_one, passes_in
 from hpmoe_ir.extensions import extension_universe
 from hpmoe_ir.lowering.binary_target import BinaryTarget
 from hpmoe_ir.output import write_file
 from hpmoe_ir.passes.analysis.pass_kinds import expanded
-from hpmoe_ir.tools.command_line import refuse_no_values
+from hpmoe_ir.tools.command_line import refuse_no_values, refuse_repeated_options
 from hpmoe_ir.universe import TARGETS
 
 SEPARATOR = b"// -----"
@@ -69,6 +78,7 @@ class HpmoeOptMain(xDSLOptMain):
             )
 
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
+        refuse_repeated_options(arg_parser)
         super().register_all_arguments(arg_parser)
 
         def error(message: str) -> NoReturn:
@@ -148,7 +158,8 @@ class HpmoeOptMain(xDSLOptMain):
     def _apply(self, module_pass: ModulePass, module: ModuleOp) -> None:
         start = time.perf_counter()
         try:
-            module_pass.apply(self.ctx, module)
+            with crashes_named(pass_named(module_pass)):
+                module_pass.apply(self.ctx, module)
         except DiagnosticException as error:
             raise self._failed(module_pass.name, module, error) from error
         if self.args.time_passes:
@@ -198,11 +209,7 @@ def main(args: Sequence[str] | None = None) -> None:
     except Exception as error:
         if "--traceback" in words:
             raise
-        kind = type(error).__name__
-        print(
-            f"error: unexpected {kind}: {one_line(str(error))}; --traceback shows where it is from",
-            file=sys.stderr,
-        )
+        print(unexpected(error), file=sys.stderr)
         sys.exit(1)
 
 

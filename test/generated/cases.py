@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import tempfile
 from dataclasses import asdict, dataclass
@@ -212,5 +213,8 @@ def machine_file(cores: int) -> str:
     aic = f'aic = {{ value = {cores}, unit = "cores", source = "the case" }}'
     fewer = re.sub(r"^aic = .*$", aic, text, count=1, flags=re.MULTILINE)
     path = Path(_machine_dir().name) / f"{cores}-cores.toml"
-    path.write_text(fewer)
+    # Processes that were forked from one share the folder, and read while another writes.
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as whole:
+        whole.write(fewer)
+    os.replace(whole.name, path)
     return str(path)

@@ -16,6 +16,9 @@ from text_fuzz.kinds import KINDS, make_case
 from text_fuzz.seeds import Seeds, build_kernel, collect
 from text_fuzz.watch import SECONDS, Case, Ending, limit_memory, run_apart, run_forked, run_here
 
+ASLEEP = 300.0
+"""Seconds without any work after which a case counts as one that waits for ever."""
+
 
 def main() -> int:
     """Runs the cases; the status is 1 where one of them went wrong."""
@@ -88,8 +91,8 @@ def run_all(
                 seen.add(key)
                 print(f"case {number} ({kind}): {short}", flush=True)
         for worker in list(workers.values()):
-            if time.monotonic() - worker.since > 8 * SECONDS:
-                print(f"case {worker.numbers[0]}: hang: no signal reaches it", flush=True)
+            if problem := worker.hang():
+                print(f"case {worker.numbers[0]}: hang: {problem}", flush=True)
                 worker.process.kill()
     return wrong, counts, refused
 
@@ -100,7 +103,8 @@ class Worker:
     def __init__(self, seeds: Seeds, args: argparse.Namespace, numbers: list[int]):
         context = multiprocessing.get_context("fork")
         self.numbers = numbers
-        self.since = time.monotonic()
+        self.work_before = self.work = 0.0
+        self.changed = time.monotonic()
         self.reports, sender = context.Pipe(duplex=False)
         self.process = context.Process(target=_work, args=(seeds, args, numbers, sender))
         self.process.start()
@@ -110,12 +114,34 @@ class Worker:
         """Notes that a case has ended."""
         assert self.numbers[0] == number, "cases end in their order"
         self.numbers = self.numbers[1:]
-        self.since = time.monotonic()
+        self.work_before = self.work
+
+    def hang(self) -> str:
+        """What is wrong with how long the case takes: counted in work, since a machine under load
+        is slow; or seconds in which there was none at all."""
+        if not self.process.is_alive():
+            return ""
+        work, now = processor_seconds(self.process.pid), time.monotonic()
+        if work != self.work:
+            self.work, self.changed = work, now
+        if self.work - self.work_before > 8 * SECONDS:
+            return "no signal reaches it"
+        return f"asleep for {ASLEEP:g} s" if now - self.changed > ASLEEP else ""
 
     def ended(self) -> int | None:
         """The exit status of the process."""
         self.process.join()
         return self.process.exitcode
+
+
+def processor_seconds(pid: int | None) -> float:
+    """Processor time of a process and of its children that have ended, in seconds."""
+    try:
+        # The name, in parentheses, may hold blanks; utime is the twelfth field after it.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def _work(seeds: Seeds, args: argparse.Namespace, numbers: list[int], sender: Connection) -> None:

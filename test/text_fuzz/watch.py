@@ -26,7 +26,7 @@ Main: TypeAlias = Callable[[Sequence[str]], None]
 MAINS: dict[str, Main] = {"hpmoe": hpmoe.main, "hpmoe-opt": hpmoe_opt.main}
 
 SECONDS = 10.0
-"""A case that takes longer counts as a hang."""
+"""Processor seconds of a case that count as a hang, however loaded the machine is."""
 
 MEMORY = 1 << 30
 """Bytes of address space that a case may add."""
@@ -93,8 +93,8 @@ def run_here(case: Case, directory: Path) -> Ending:
     stderr = io.TextIOWrapper(io.BytesIO(), "utf-8", "backslashreplace", write_through=True)
     ending = Ending(None, b"", "")
     keep = sys.path[:], os.getcwd(), resource.getrlimit(resource.RLIMIT_FSIZE)
-    signal.signal(signal.SIGALRM, _over)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    signal.signal(signal.SIGPROF, _over)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         os.chdir(directory)
         if case.path:
@@ -111,13 +111,13 @@ def run_here(case: Case, directory: Path) -> Ending:
     except SystemExit as exit:
         ending.status = exit.code if isinstance(exit.code, int) else 0 if exit.code is None else -1
     except Hang as hang:
-        ending.problems.append(f"hang: more than {SECONDS:g} s\n{_frames(hang)}")
+        ending.problems.append(f"hang: more than {SECONDS:g} s of work\n{_frames(hang)}")
     except BaseException as error:
         ending.problems.append(f"traceback: {_frames(error)}")
     else:
         ending.status = 0
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         resource.setrlimit(resource.RLIMIT_FSIZE, keep[2])
         os.chdir(keep[1])
         sys.path[:] = keep[0]
@@ -161,13 +161,17 @@ def run_apart(case: Case, directory: Path) -> Ending:
         env["PYTHONPATH"] = f"{directory / case.path}{os.pathsep}{env['PYTHONPATH']}"
     command = [sys.executable, "-m", module, *case.args]
     most = resource.RLIM_INFINITY if case.file_limit is None else case.file_limit
-    try:
-        done = subprocess.run(
-            command, cwd=directory, env=env, capture_output=True, timeout=6 * SECONDS, check=False,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)),
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return Ending(None, b"", "", [f"hang: more than {6 * SECONDS:g} s"])
+    work = int(6 * SECONDS)
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        resource.setrlimit(resource.RLIMIT_CPU, (work, work + 1))
+
+    done = subprocess.run(
+        command, cwd=directory, env=env, capture_output=True, check=False, preexec_fn=limit
+    )
+    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+        return Ending(None, b"", "", [f"hang: more than {work} s of work"])
     ending = Ending(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"))
     ending.problems += problems_of(case, ending, directory)
     return ending

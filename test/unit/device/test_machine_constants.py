@@ -76,7 +76,7 @@ def test_another_description_is_noticed(change: dict[str, int], complaint: str, 
 def test_sources_that_do_not_define_the_memories_do_not_compile(tmp_path: Path):
     source = tmp_path / "none.cpp"
     source.write_text('#include "hpmoe/memories.h"\n')
-    command = [find_compiler(), "-std=c++17", "-fsyntax-only", f"-I{DEVICE_DIR}", str(source)]
+    command = [*find_compiler(), "-std=c++17", "-fsyntax-only", f"-I{DEVICE_DIR}", str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert '#error "define HPMOE_L0A_BYTES, ' in done.stderr
 

@@ -53,7 +53,7 @@ def errors(machine: Machine, limits: ListLimits, folder: Path) -> str:
     ]
     source.write_text("\n".join([memory_definitions(machine), USES, *expected]) + "\n")
     include = [f"-I{DEVICE}", f"-I{DEVICE.parent / 'cpu' / 'include'}"]
-    command = [find_compiler(), "-std=c++17", "-fsyntax-only", *include, str(source)]
+    command = [*find_compiler(), "-std=c++17", "-fsyntax-only", *include, str(source)]
     return subprocess.run(command, capture_output=True, text=True, check=False).stderr
 
 

@@ -122,7 +122,7 @@ def headers() -> str:
 def compiler(source: str, *options: str) -> subprocess.CompletedProcess[str]:
     """Runs the compiler on a text that includes the headers of the CPU model."""
     include = [f"-I{INCLUDE_DIR}", f"-I{DEVICE_INCLUDE}"]
-    command = [find_compiler(), "-std=c++17", "-x", "c++", "-", *include, *options]
+    command = [*find_compiler(), "-std=c++17", "-x", "c++", "-", *include, *options]
     return subprocess.run(command, input=source, capture_output=True, text=True, check=False)
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from text_fuzz import __main__ as fuzz
 from text_fuzz import watch
+from text_fuzz.seeds import Seeds
 from text_fuzz.watch import PREVIOUS, Case, Ending, run_apart, run_here
 
 from hpmoe_ir.dialects.queue import ProgramOp
@@ -55,12 +58,42 @@ def test_a_traceback_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 def test_a_hang_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def verify(self: ProgramOp) -> None:
-        time.sleep(60)
+        while True:
+            pass
 
     monkeypatch.setattr(ProgramOp, "verify_", verify)
     monkeypatch.setattr(watch, "SECONDS", 0.2)
     (problem,) = run_here(CASE, tmp_path).problems
     assert problem.startswith("hang: ")
+
+
+def test_waiting_for_a_loaded_machine_is_no_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def verify(self: ProgramOp) -> None:
+        time.sleep(1.5)
+
+    monkeypatch.setattr(ProgramOp, "verify_", verify)
+    monkeypatch.setattr(watch, "SECONDS", 1.0)
+    assert run_here(CASE, tmp_path).problems == []
+
+
+@pytest.mark.parametrize("asleep", [True, False])
+def test_a_worker_that_no_signal_reaches_is_seen(
+    monkeypatch: pytest.MonkeyPatch, asleep: bool
+) -> None:
+    def work(*args: object) -> None:
+        while True:
+            time.sleep(60 * asleep)
+
+    monkeypatch.setattr(fuzz, "_work", work)
+    monkeypatch.setattr(fuzz, "ASLEEP", 0.5 if asleep else 1e9)
+    monkeypatch.setattr(fuzz, "SECONDS", 0.02)
+    worker = fuzz.Worker(Seeds(), Namespace(), [1])
+    try:
+        while not (problem := worker.hang()):
+            time.sleep(0.05)
+    finally:
+        worker.process.kill()
+    assert problem == ("asleep for 0.5 s" if asleep else "no signal reaches it")
 
 
 def run_main(
