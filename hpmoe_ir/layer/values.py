@@ -36,6 +36,13 @@ class LayerValues:
         return [rank.ids.shape[0] for rank in self.routing]
 
 
+def kept_bytes(config: LayerConfig, tokens: Sequence[int]) -> int:
+    """Returns the bytes of the values of one launch for `tokens[r]` tokens on each rank r."""
+    weights = config.ranks * 3 * config.local_experts * config.hidden * config.width
+    # Ids are int32 and router weights f32; all else has 2 bytes an element.
+    return 2 * (weights + 2 * sum(tokens) * config.hidden) + 8 * sum(tokens) * config.top_k
+
+
 def make_values(
     config: LayerConfig,
     tokens: Sequence[int],
@@ -51,10 +58,10 @@ def make_values(
     """
     local, hidden, width = config.local_experts, config.hidden, config.width
     largest = max(local * hidden * 2 * width, *(t * hidden for t in tokens), 0)
-    elements = config.ranks * 3 * local * hidden * width + 2 * sum(tokens) * hidden
-    # 2 bytes for each element that is kept; f32 and int64 temporaries of the largest draw.
-    pairs = sum(tokens) * max(config.experts, config.top_k)
-    check_memory(2 * elements + 10 * largest + 24 * pairs, f"values of the layer '{config.name}'")
+    # f32 and int64 temporaries of the largest draw.
+    temporary = 10 * largest + 16 * sum(tokens) * max(config.experts, config.top_k)
+    purpose = f"values of the layer '{config.name}'"
+    check_memory(kept_bytes(config, tokens) + temporary, purpose)
     ranks = (
         generate_routing(routing, config, tokens, launch_seed(seed, launch))
         if isinstance(routing, RoutingSpec)

@@ -165,3 +165,8 @@ def forward_signature(known: Mapping[str, Signature]) -> Signature:
 def backward_of(known: Mapping[str, Signature], forward: str) -> Signature | None:
     """Returns the signature of the backward function of `forward`, or None."""
     return next((s for s in known.values() if s.forward == forward), None)
+
+
+def has_gradients(module: ModuleOp) -> bool:
+    """Whether a module has a backward function or program. Raises InputError as `signatures`."""
+    return any(s.forward is not None for s in signatures(module).values())

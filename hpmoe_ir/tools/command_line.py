@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 import re
 import shlex
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import NoReturn
 
-from hpmoe_ir.diagnostics import InputError
+from hpmoe_ir.diagnostics import InputError, unexpected
 
 NO_VALUE = re.compile(r"(--[^=]+=|-[^-]=?)--")
 """An option with `--` as its value, which argparse would replace by an empty list."""
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of writing to a full disk. Those of a file that is not standard output have its name."""
 
 
 class StoreOnce(argparse.Action):
@@ -45,6 +53,50 @@ def refuse_no_values(words: Sequence[str]) -> None:
         found = NO_VALUE.fullmatch(word)
         if found:
             raise InputError(f"argument {found[1].rstrip('=')}: expected a value, found '--'")
+
+
+def run_tool(words: Sequence[str], run: Callable[[], int]) -> NoReturn:
+    """Exits with the status that `run` returns; with 1, and a message, if it raises.
+
+    Invalid input and an output that can't be written give one line. So does an unexpected error,
+    unless `--traceback` is among `words`, the arguments of the tool.
+    """
+    try:
+        refuse_no_values(words)
+        status = _flushed(run)
+    except InputError as error:
+        print(error, file=sys.stderr)
+        status = 1
+    except BrokenPipeError:
+        # The reader has closed the pipe, as in `hpmoe run ... | head`. The interpreter flushes
+        # what is left when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        status = 130
+    except Exception as error:
+        if "--traceback" in words:
+            raise
+        print(unexpected(error), file=sys.stderr)
+        status = 1
+    sys.exit(status)
+
+
+def _flushed(run: Callable[[], int]) -> int:
+    """Runs a tool and writes what it has printed. Raises InputError if a disk is full."""
+    try:
+        try:
+            return run()
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in FULL or error.filename is not None:
+            raise
+        # What could not be written is still buffered, and the interpreter flushes when it ends.
+        with suppress(OSError):
+            sys.stdout.close()
+        raise InputError(f"can't write: {error.strerror}", "<stdout>") from error
 
 
 def command_line(actions: Sequence[argparse.Action], args: argparse.Namespace) -> str:

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from hpmoe_ir.diagnostics import InputError, one_line, unexpected
-from hpmoe_ir.tools.command_line import refuse_no_values, refuse_repeated_options
+from hpmoe_ir.diagnostics import InputError, one_line
+from hpmoe_ir.tools.command_line import refuse_repeated_options, run_tool
 
 
 class _Parser(argparse.ArgumentParser):
@@ -36,29 +36,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(args: Sequence[str] | None = None) -> None:
+def main(args: Sequence[str] | None = None) -> NoReturn:
     """Entry point; prints a message and exits with status 1 if a command fails."""
     words = list(sys.argv[1:] if args is None else args)
-    try:
-        refuse_no_values(words)
+
+    def run() -> int:
         options = _parser().parse_args(words)
-        status: int = options.run(options)
-        sys.exit(status)
-    except InputError as error:
-        print(error, file=sys.stderr)
-        sys.exit(1)
-    except BrokenPipeError:
-        # The reader has closed the pipe, as in `hpmoe run ... | head`.
-        sys.stderr.close()
-        sys.exit(1)
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        sys.exit(130)
-    except Exception as error:
-        if "--traceback" in words:
-            raise
-        print(unexpected(error), file=sys.stderr)
-        sys.exit(1)
+        return options.run(options)
+
+    run_tool(words, run)
 
 
 if __name__ == "__main__":

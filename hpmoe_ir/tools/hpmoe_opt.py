@@ -29,7 +29,6 @@ from hpmoe_ir.diagnostics import (
     location_of,
     one_line,
     pass_named,
-    unexpected,
     verify_module,
 )
 from hpmoe_ir.driver.source import STANDARD_INPUT, input_name, parse_module, read_input
@@ -38,7 +37,7 @@ from hpmoe_ir.extensions import extension_universe
 from hpmoe_ir.lowering.binary_target import BinaryTarget
 from hpmoe_ir.output import write_file
 from hpmoe_ir.passes.analysis.pass_kinds import expanded
-from hpmoe_ir.tools.command_line import refuse_no_values, refuse_repeated_options
+from hpmoe_ir.tools.command_line import refuse_repeated_options, run_tool
 from hpmoe_ir.universe import TARGETS
 
 SEPARATOR = b"// -----"
@@ -193,24 +192,15 @@ class SeveralErrors(InputError):
         Exception.__init__(self, "\n".join(errors))
 
 
-def main(args: Sequence[str] | None = None) -> None:
+def main(args: Sequence[str] | None = None) -> NoReturn:
     """Entry point; prints a message and exits with status 1 for invalid input."""
     words = list(sys.argv[1:] if args is None else args)
-    try:
-        refuse_no_values(words)
+
+    def run() -> int:
         HpmoeOptMain(words).run()
-    except InputError as error:
-        print(error, file=sys.stderr)
-        sys.exit(1)
-    except BrokenPipeError:
-        # The reader has closed the pipe, as in `hpmoe-opt ... | head`.
-        sys.stderr.close()
-        sys.exit(1)
-    except Exception as error:
-        if "--traceback" in words:
-            raise
-        print(unexpected(error), file=sys.stderr)
-        sys.exit(1)
+        return 0
+
+    run_tool(words, run)
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ class Check:
     def worst(self) -> Comparison | None:
         """The comparison that is nearest to its bounds, or the first that is not judged."""
         found = [j.comparison for j in self.judgements if j.comparison is not None]
-        return max(found, key=lambda c: c.largest_ratio, default=None)
+        return max(found, key=lambda c: (c.largest_ratio, c.elements), default=None)
 
 
 class LayerCheck:

@@ -6,6 +6,7 @@ import argparse
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from xdsl.context import Context
@@ -26,7 +27,7 @@ from hpmoe_ir.driver.specs import passes_in, pipeline_text
 from hpmoe_ir.passes.analysis.level import LEVELS, RUN_LEVELS, level_of
 from hpmoe_ir.passes.analysis.pass_kinds import expanded, is_check, level_left
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.run.signature import signatures
+from hpmoe_ir.run.signature import has_gradients
 from hpmoe_ir.tools.layer_options import graph_of, passes_of, recompute_of
 
 
@@ -43,10 +44,10 @@ class LayerInput:
     is_graph_file: bool = False
     """Whether the file is `graph.mlir` of that directory, which no pass has changed."""
 
-    @property
+    @cached_property
     def has_gradients(self) -> bool:
         """Whether the module has a backward function or program."""
-        return any(s.forward is not None for s in signatures(self.module).values())
+        return has_gradients(self.module)
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ class LayerRun:
         try:
             compiled = self._compiled()
         except PassError as e:
-            raise RunFailure(f"refused by {e.pass_name}", e.message) from e
+            raise RunFailure(f"refused by {e.pass_name}", e.message, location=e.location) from e
         layer = self._layer(compiled)
         if wrong := [rank for rank in self.late if rank >= layer.config.ranks]:
             raise InputError(
@@ -298,6 +298,9 @@ class LayerRun:
                 f"{what:<9} compared, not judged: launch {unknown.launch}: {unknown.reason}{seen}, "
                 f"against {check.reference}"
             )
+            return
+        if worst is None or not worst.elements:
+            self.say(f"{what:<9} passed: there are no values to compare")
             return
         self.say(f"{what:<9} passed against {check.reference}: {worst}")
 

@@ -31,7 +31,7 @@ class Reference:
     @property
     def name(self) -> str:
         """Name and version of MindSpore; the version is known after the first result."""
-        return f"MindSpore {self._oracle.version}"
+        return f"MindSpore {self._oracle.version}".rstrip()
 
     def outputs(self, launches: Sequence[LayerValues]) -> list[list[Float64Array]]:
         """Returns the output of each launch and rank. Raises InputError if MindSpore fails."""

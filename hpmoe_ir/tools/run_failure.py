@@ -26,8 +26,9 @@ class RunFailure(InputError):
         *,
         direction: Direction | None = None,
         orders: Sequence[int] = (),
+        location: str = "",
     ) -> None:
-        super().__init__(message)
+        super().__init__(message, location)
         self.kind = kind
         self.direction: Direction | None = direction
         self.orders = tuple(orders)
@@ -39,4 +40,10 @@ class RunFailure(InputError):
     def with_more(self, text: str) -> RunFailure:
         """Returns the failure with another line in its message."""
         message = f"{self.message}\n  {text}"
-        return RunFailure(self.kind, message, direction=self.direction, orders=self.orders)
+        return RunFailure(
+            self.kind,
+            message,
+            direction=self.direction,
+            orders=self.orders,
+            location=self.location,
+        )

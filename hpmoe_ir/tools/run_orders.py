@@ -10,6 +10,9 @@ from hpmoe_ir.diagnostics import InputError
 SHOWN = 8
 """Maximum number of seeds that a line of the report shows."""
 
+MOST_ORDERS = 1_000_000
+"""Maximum number of orders of one run, so that their seeds fit into memory."""
+
 
 def order_seeds(seed: int, count: int) -> list[int]:
     """Returns seeds of `count` orders: `seed`, then distinct numbers below 2**31 drawn from it.
@@ -28,8 +31,10 @@ def orders_of(args: argparse.Namespace) -> list[int]:
 
     Raises InputError for an invalid list, and for several orders at a level with only one.
     """
-    if args.interleavings < 1:
-        raise InputError(f"--interleavings: expected at least 1, found {args.interleavings}")
+    if not 1 <= args.interleavings <= MOST_ORDERS:
+        raise InputError(
+            f"--interleavings: expected 1 to {MOST_ORDERS}, found {args.interleavings}"
+        )
     if args.order_seed is None:
         seeds = order_seeds(args.seed, args.interleavings)
     elif args.interleavings != 1:

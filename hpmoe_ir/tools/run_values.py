@@ -8,8 +8,12 @@ from collections.abc import Sequence
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import RoutingError, parse_routing, read_routing, received_rows
-from hpmoe_ir.layer.values import LayerValues, make_values
+from hpmoe_ir.layer.values import LayerValues, kept_bytes, make_values
+from hpmoe_ir.memory_limit import check_memory
 from hpmoe_ir.tools.layer_options import token_counts
+
+PYTHON_BYTES = 4096
+"""About what the objects of one launch occupy, whatever the sizes of its arrays."""
 
 
 def rank_tokens(args: argparse.Namespace, config: LayerConfig) -> list[int]:
@@ -31,6 +35,8 @@ def rank_tokens(args: argparse.Namespace, config: LayerConfig) -> list[int]:
 def values_of(args: argparse.Namespace, config: LayerConfig) -> list[LayerValues]:
     """Returns the values of each launch. Raises InputError if the routing doesn't fit."""
     counts = rank_tokens(args, config)
+    needed = args.launches * max(kept_bytes(config, counts), PYTHON_BYTES)
+    check_memory(needed, f"values of {args.launches} launches of the layer '{config.name}'")
     try:
         routing = parse_routing(args.routing)
         numbers = range(1, args.launches + 1)

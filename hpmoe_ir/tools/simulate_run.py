@@ -24,6 +24,7 @@ from hpmoe_ir.machines.machine import OPTIONAL, SIZES, Machine, MachineError, lo
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.run.execution import ExecutionError, build_program
 from hpmoe_ir.run.module_layer import module_layer
+from hpmoe_ir.run.signature import has_gradients
 from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
 from hpmoe_ir.runtime.device_fault import DeviceFault
 from hpmoe_ir.schedule.named import DEFAULT_SCHEDULE, find_schedule, is_serial
@@ -190,16 +191,13 @@ class SimulateRun:
 
     def _serial(self, layer: _Layer) -> _Layer:
         """Compiles the same graph with the schedule `serial`."""
+        graph = layer.compiled.graph
+        assert graph is not None
         backward = next((p for p in layer.passes if isinstance(p, DeriveBackwardPass)), None)
+        if has_gradients(graph):
+            backward = None
         passes = find_schedule("serial").passes(layer.compiled.forward.program.machine)
-        assert layer.compiled.graph is not None
-        compiled = compile_module(
-            self.ctx,
-            layer.compiled.graph,
-            passes,
-            self.progress,
-            backward=backward,
-        )
+        compiled = compile_module(self.ctx, graph, passes, self.progress, backward=backward)
         return _Layer(compiled, passes, "serial", layer.config)
 
     def _machine(self, layer: _Layer) -> Machine:
