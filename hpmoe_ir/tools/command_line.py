@@ -10,7 +10,6 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import NoReturn
 
 from hpmoe_ir.diagnostics import InputError, unexpected
 
@@ -55,32 +54,29 @@ def refuse_no_values(words: Sequence[str]) -> None:
             raise InputError(f"argument {found[1].rstrip('=')}: expected a value, found '--'")
 
 
-def run_tool(words: Sequence[str], run: Callable[[], int]) -> NoReturn:
-    """Exits with the status that `run` returns; with 1, and a message, if it raises.
+def run_tool(words: Sequence[str], run: Callable[[], int]) -> int:
+    """Returns the status that `run` returns; 1, after a message, if it raises.
 
     Invalid input and an output that can't be written give one line. So does an unexpected error,
     unless `--traceback` is among `words`, the arguments of the tool.
     """
     try:
         refuse_no_values(words)
-        status = _flushed(run)
+        return _flushed(run)
     except InputError as error:
         print(error, file=sys.stderr)
-        status = 1
     except BrokenPipeError:
         # The reader has closed the pipe, as in `hpmoe run ... | head`. The interpreter flushes
         # what is left when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 1
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        status = 130
+        return 130
     except Exception as error:
         if "--traceback" in words:
             raise
         print(unexpected(error), file=sys.stderr)
-        status = 1
-    sys.exit(status)
+    return 1
 
 
 def _flushed(run: Callable[[], int]) -> int:

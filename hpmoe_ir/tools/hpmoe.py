@@ -44,7 +44,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         options = _parser().parse_args(words)
         return options.run(options)
 
-    run_tool(words, run)
+    sys.exit(run_tool(words, run))
 
 
 if __name__ == "__main__":

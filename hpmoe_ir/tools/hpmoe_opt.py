@@ -192,7 +192,7 @@ class SeveralErrors(InputError):
         Exception.__init__(self, "\n".join(errors))
 
 
-def main(args: Sequence[str] | None = None) -> NoReturn:
+def main(args: Sequence[str] | None = None) -> None:
     """Entry point; prints a message and exits with status 1 for invalid input."""
     words = list(sys.argv[1:] if args is None else args)
 
@@ -200,7 +200,8 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         HpmoeOptMain(words).run()
         return 0
 
-    run_tool(words, run)
+    if status := run_tool(words, run):
+        sys.exit(status)
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(directory: Path, direction: str) -> int:
     """Exit status of `hpmoe run --check`."""
     with pytest.raises(SystemExit) as stop:
-        main(["run", str(directory), *RUN, "--direction", direction])
+        main(["run", str(directory), "--edited-code", *RUN, "--direction", direction])
     assert isinstance(stop.value.code, int)
     return stop.value.code
 
@@ -188,7 +188,7 @@ def test_broken_forward_table(
     break_table(directory, FUNCTION, change)
     assert run(directory, "forward") == 1
     message = capsys.readouterr().err
-    assert f"note: {FUNCTION}/table.bin was changed since it was compiled" in message
+    assert f"note: {FUNCTION}/table.bin was edited since it was compiled" in message
     assert ("found one of family 200" if change is unknown_family else "@") in message, message
 
 
@@ -199,7 +199,7 @@ def test_broken_backward_table(
     break_table(directory, BACKWARD, repeat_gradient_task)
     assert run(directory, "backward") == 1
     message = capsys.readouterr().err
-    assert f"note: {BACKWARD}/table.bin was changed since it was compiled" in message
+    assert f"note: {BACKWARD}/table.bin was edited since it was compiled" in message
     assert NAMES_A_TASK.search(message), message
 
 

@@ -42,7 +42,7 @@ def test_seeds_are_drawn_from_the_seed():
 
 
 def test_a_failing_order_is_repeated_alone(racy: Path, capsys: pytest.CaptureFixture[str]):
-    assert hpmoe("run", str(racy), "--interleavings", "40", "--launches", "2") == 1
+    assert hpmoe("run", str(racy), "--edited-code", "--interleavings", "40", "--launches", "2") == 1
     captured = capsys.readouterr()
     assert "orders    40 from --seed 0: 0, " in captured.out
     message, command = captured.err.rsplit("run it alone: ", 1)

@@ -60,7 +60,7 @@ class TestSignals(LayerTests):
     """A signal that comes before what it announces; two counters in one line."""
 
     SIZES = "--ranks 2 --experts 4 --tokens 12 --hidden 32 --width 16"
-    RUN = ["--check", "--interleavings", "8", "--launches", "2"]
+    RUN = ["--edited-code", "--check", "--interleavings", "8", "--launches", "2"]
 
     @pytest.mark.parametrize("memory", ["strong", "weak"])
     def test_right(self, memory: str, layer: Path):

@@ -95,13 +95,22 @@ def test_a_compiled_layer_keeps_its_sizes(tmp_path: Path, capsys: pytest.Capture
     start = text.index("inline void Matmul1(")
     source.write_text(text[:start] + text[start:].replace("env.Signal(", "(void)(", 1))
     capsys.readouterr()
-    run = ["run", str(directory), "--launches", "3", "--routing", "one-expert", "--check"]
+    run = [
+        "run",
+        str(directory),
+        "--edited-code",
+        "--launches",
+        "3",
+        "--routing",
+        "one-expert",
+        "--check",
+    ]
     assert hpmoe(*run, "--direction", "both", "--interleavings", "2", "--shrink") == 1
     captured = capsys.readouterr()
     assert "compiled already: only launches, tokens and routing become smaller" in captured.out
-    assert captured.err == f"note: {FUNCTION}/device.cpp was changed since it was compiled\n"
+    assert captured.err == f"note: {FUNCTION}/device.cpp was edited since it was compiled\n"
     smallest = captured.out.split("smallest  hpmoe ")[1].split("\n", 1)[0]
-    assert smallest == f"run {shlex.quote(str(directory))} --tokens 0,1"
+    assert smallest == f"run {shlex.quote(str(directory))} --edited-code --tokens 0,1"
 
 
 @pytest.mark.usefixtures("planted_faults")
