@@ -214,6 +214,40 @@ def test_no_place_for_the_files_of_a_run(
     )
 
 
+@pytest.mark.parametrize("tokens", ["0,0", "0"])
+@pytest.mark.parametrize("level", ["moe", "comm", "tile", "queue", "code"])
+def test_no_tokens_at_all(tokens: str, level: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """There is nothing to do, and the gradients of the weights are zeros."""
+    words = ["run", *TINY, "--tokens", tokens, "--level", level, "--check", "--direction", "both"]
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    captured = capsys.readouterr()
+    assert (stop.value.code, captured.err) == (0, "")
+    assert "check     passed: there are no values to compare" in captured.out
+    assert "gradients passed against MindSpore: largest error 0, 0.00 of the " in captured.out
+
+
+def test_a_routing_file_without_tokens(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "routing.npz"
+    ids, weights = np.zeros((0, 2), np.int32), np.zeros((0, 2), np.float32)
+    np.savez(path, **{"ids.0": ids, "ids.1": ids, "gate.0": weights, "gate.1": weights})
+    for more in ([], ["--tokens", "0,0"]):
+        with pytest.raises(SystemExit) as stop:
+            main(["run", *TINY, "--routing", str(path), "--check", *more])
+        assert stop.value.code == 0
+        assert "passed: there are no values to compare" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("launches", ["1000000000", "100000000000000000000"])
+@pytest.mark.parametrize("level", ["moe", "code"])
+def test_launches_that_do_not_fit_into_memory(
+    launches: str, level: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = refused(capsys, "run", *TINY, "--launches", launches, "--level", level)
+    assert found.startswith(f"error: values of {launches} launches of the layer 'deepseek-v3-tiny'")
+    assert "expected to fit into the available memory" in found
+
+
 def test_a_damaged_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A table whose checksum is wrong is refused before anything runs."""
     with pytest.raises(SystemExit):

@@ -1,7 +1,10 @@
-"""What both commands say of options given twice and of a pass that crashes."""
+"""What both commands say of repeated options, of a pass that crashes, and of a full disk."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -78,3 +81,56 @@ def test_a_crash_names_the_pass(
         "error: unexpected IndexError in pass convert-moe-to-comm: planted; "
         "--traceback shows where it is from\n"
     )
+
+
+@pytest.mark.parametrize("buffered", ["", "1"], ids=["buffered", "unbuffered"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["hpmoe", "run", "GRAPH", "--level", "moe"],
+        ["hpmoe", "compile", "GRAPH", "-o", "OUT"],
+        ["hpmoe", "simulate", "GRAPH", "--no-serial"],
+        ["hpmoe", "import", "--preset", "deepseek-v3-tiny", "-o", "/dev/stdout"],
+        ["hpmoe_opt", "GRAPH"],
+        ["hpmoe_opt", "GRAPH", "-p", "lower-moe"],
+    ],
+    ids=lambda words: " ".join(words[:2]),
+)
+def test_a_full_disk(words: list[str], buffered: str, tmp_path: Path) -> None:
+    graph = tmp_path / "graph.mlir"
+    with pytest.raises(SystemExit):
+        hpmoe.main([*IMPORT, str(graph)])
+    places = {"GRAPH": str(graph), "OUT": str(tmp_path / "out")}
+    module, *rest = (places.get(word, word) for word in words)
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", f"hpmoe_ir.tools.{module}", *rest],
+            env={**os.environ, "PYTHONUNBUFFERED": buffered},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    place = "/dev/stdout" if "/dev/stdout" in words else "<stdout>"
+    assert done.stderr.splitlines()[-1].startswith(f"{place}: error: can't write")
+    assert done.stderr.endswith(": No space left on device\n")
+
+
+@pytest.mark.parametrize("module", ["hpmoe", "hpmoe_opt"])
+def test_a_reader_that_has_gone(module: str, tmp_path: Path) -> None:
+    graph = tmp_path / "graph.mlir"
+    with pytest.raises(SystemExit):
+        hpmoe.main([*IMPORT, str(graph)])
+    words = [str(graph)] if module == "hpmoe_opt" else ["run", str(graph), "--level", "moe"]
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", f"hpmoe_ir.tools.{module}", *words],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, "")
