@@ -18,13 +18,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m judged", description=__doc__)
     parser.add_argument("--graphs", type=int, default=GRAPHS, help="number of graphs")
     parser.add_argument("--seeds", type=int, default=20, help="seeds of values for each graph")
+    parser.add_argument("--first-graph", type=int, default=0, help="number of the first graph")
+    parser.add_argument("--first-seed", type=int, default=0, help="first seed of values")
     args = parser.parse_args()
     outcomes = Outcomes()
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         install_operators(Path(folder), patch)
-        for number in range(args.graphs):
-            judge(JudgedGraph(number), range(args.seeds), outcomes)
-            print(f"graph {number} of {args.graphs}", file=sys.stderr, flush=True)
+        seeds = range(args.first_seed, args.first_seed + args.seeds)
+        for number in range(args.first_graph, args.first_graph + args.graphs):
+            judge(JudgedGraph(number), seeds, outcomes)
+            print(f"graph {number} judged", file=sys.stderr, flush=True)
     largest, nearest = max(outcomes.right, default=(0.0, ""))
     print(
         f"{len(outcomes.right)} results of right runs: {len(outcomes.failed)} failed, "
