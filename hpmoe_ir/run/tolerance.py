@@ -232,6 +232,14 @@ def _statistics(
     )
 
 
+ZEROS = 4.0
+"""Least error of a result of zeros, in bounds, for which a result is judged.
+
+The samples are of roundings that are independent of the value. Those of a run are not where values
+are as small as a rounding, as of numbers that underflow: there all are rounded to zero, or none.
+"""
+
+
 def derive_bounds(
     names: Sequence[str],
     exact: Sequence[Sequence[Float64Array]],
@@ -241,7 +249,7 @@ def derive_bounds(
 
     `exact[i][r]` is result i of rank r, called `names[i]`; `samples` yields at least
     `SAMPLES + HELD_OUT` results of the same form. `reason` of a result is set if a sample that was
-    held out exceeds the bounds, or if a result of zeros would not.
+    held out exceeds the bounds, or if a result of zeros would be off by less than `ZEROS` bounds.
     """
     source = iter(samples)
     pilots = list(islice(source, PILOTS))
@@ -263,13 +271,13 @@ def derive_bounds(
 
 
 def _with_zeros(bounds: ResultBounds) -> ResultBounds:
-    """Returns bounds that say why nothing is judged if a result of zeros would pass."""
+    """Returns bounds that say why nothing is judged if they are too wide for that."""
     judged = [np.isfinite(e) for e in bounds.element]
     if any(a.size for a in bounds.exact) and not any(j.any() for j in judged):
         return replace(bounds, reason="every element may overflow")
     nonzero = any((a[j] != 0).any() for a, j in zip(bounds.exact, judged, strict=True))
     zeros = [np.zeros(a.shape) for a in bounds.exact]
-    if nonzero and compare_result(zeros, bounds).passed:
+    if nonzero and compare_result(zeros, bounds).largest_ratio < ZEROS:
         return replace(bounds, reason="rounding errors may be as large as the result itself")
     return bounds
 
