@@ -14,6 +14,7 @@ from hpmoe_ir.dialects.tile import BufferOp, MemorySpace, buffer_bytes, buffers_
 from hpmoe_ir.integers import ceil_div
 from hpmoe_ir.passes.analysis.task_uses import PAIRS, Meeting, Use, conflicts, meeting
 from hpmoe_ir.passes.proof.order import OrderProof
+from hpmoe_ir.passes.proof.ranges import ordered_by_range
 from hpmoe_ir.passes.proof.run import RankSets, has_rank, rank_bits, ranks_after_tasks
 from hpmoe_ir.passes.proof.tasks import NONE, QueueTasks
 
@@ -42,6 +43,7 @@ def _check_pair(proof: OrderProof, first: Use, second: Use, met: Meeting) -> Non
         groups = _unknown_groups(proof, met)
     else:
         groups = _unordered_groups(proof, met)
+    groups = groups[~ordered_by_range(proof.tasks, met)[groups]]
     if groups.size:
         _check_each(proof, met, groups)
 

@@ -9,10 +9,15 @@ needs the signals of all its puts as well as the credits, and its waiters inheri
 credited put. They inherit the clock of the task that gives the credit where a put of the same rank
 comes after that task, since whichever of the two counts, that task has ended. Accesses of the put
 itself are ordered by `OrderProof`: a put that sends no signal has accessed no rows.
+
+A wait for a range of events is for some that the route names. The simulated task waits for all that
+can be in the range: if all tasks end so, they do under every routing. It inherits no clock from
+them, since the range may be empty; `passes.proof.ranges` says what it orders.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -86,6 +91,7 @@ def run_queues(tasks: QueueTasks) -> QueueRun:
     event_ranks_before = np.zeros((len(tasks.thresholds), ranks_before.shape[1]), dtype=np.uint64)
     count = np.zeros(len(tasks.thresholds), dtype=np.int64)
     needed = tasks.needed
+    open_events = _OpenJoins(tasks)
     heads = tasks.queue_starts[:-1].copy()
     ends = tasks.queue_starts[1:]
     rounds: list[IntArray] = []
@@ -94,6 +100,7 @@ def run_queues(tasks: QueueTasks) -> QueueRun:
         head = tasks.queues[heads[waiting]]
         events = tasks.waits[head]
         ready = ((events == NONE) | (count[events] >= needed[events])).all(axis=1)
+        ready &= open_events.closed(head)
         on, now = waiting[ready], head[ready]
         if not now.size:
             break
@@ -121,7 +128,39 @@ def run_queues(tasks: QueueTasks) -> QueueRun:
             _merge(np.bitwise_or, event_ranks_before, events[after], ranks_before[giver])
         for credit in tasks.credits:
             count[credit.events[np.isin(credit.tasks, now)]] += 1
+        open_events.update(count >= needed)
     return QueueRun(tasks, ended, ranks_before, rounds, heads)
+
+
+class _OpenJoins:
+    """How many events of each join are not reached yet."""
+
+    def __init__(self, tasks: QueueTasks) -> None:
+        self._tasks = tasks
+        self._open = np.bincount(self._joins(slice(None)), minlength=tasks.joins)
+        self._reached = np.zeros(len(tasks.thresholds), dtype=bool)
+        width = max((len(joins) for joins in tasks.joins_of.values()), default=0)
+        self._waited = np.full((tasks.ranks * tasks.per_rank, width), NONE)
+        for task, joins in tasks.joins_of.items():
+            self._waited[task, : len(joins)] = joins
+
+    def closed(self, tasks: IntArray) -> BoolArray:
+        """Returns which tasks have all events reached of the joins that they wait for."""
+        joins = self._waited[tasks]
+        if not joins.size:
+            return np.ones(len(tasks), dtype=bool)
+        return ((joins == NONE) | (self._open[joins] == 0)).all(axis=1)
+
+    def update(self, reached: BoolArray) -> None:
+        """Notes which events are reached now."""
+        if self._tasks.joins:
+            new = np.flatnonzero(reached & ~self._reached)
+            self._open -= np.bincount(self._joins(new), minlength=self._tasks.joins)
+            self._reached = reached
+
+    def _joins(self, events: IntArray | slice) -> IntArray:
+        joins = self._tasks.join_of[events].ravel()
+        return joins[joins != NONE]
 
 
 def givers_before(tasks: QueueTasks, ended: Places, puts: IntArray, givers: IntArray) -> IntArray:
@@ -166,9 +205,14 @@ def ranks_after_tasks(run: QueueRun) -> RanksAfter:
     with_rows = ranks_after
     if tasks.credits:
         with_rows = ranks_after.copy()
+        # Of the tasks that wait for ranges, one on the event's rank waits for a part with rows.
+        ranged = (tasks.join_of != NONE).any(axis=1)
         for events, givers in zip(tasks.signals.T, tasks.givers.T, strict=True):
             some = np.flatnonzero((events != NONE) & (givers != NONE))
             with_rows[some] |= event_ranks_after[events[some]]
+            some = some[ranged[events[some]]]
+            owner = events[some] // tasks.events_per_rank * tasks.per_rank
+            with_rows[some] |= rank_bits(tasks, owner)
     return RanksAfter(ranks_after, with_rows)
 
 
@@ -196,20 +240,26 @@ def waiting_cycle(run: QueueRun) -> list[tuple[int, int, int]]:
     edges: dict[int, dict[int, tuple[int, int]]] = {}
     for core, head in head_of.items():
         edges[core] = {}
-        for event in tasks.waits[head]:
-            if event == NONE:
-                continue
-            telling = np.append(tasks.signallers_of(int(event)), tasks.givers_of(int(event)))
+        for event in _events_waited(run, head):
+            telling = np.append(tasks.signallers_of(event), tasks.givers_of(event))
             for task in telling:
                 other = int(tasks.core[task])
                 if other in head_of and index[task] >= run.heads[other]:
-                    edges[core].setdefault(other, (int(event), int(task)))
+                    edges[core].setdefault(other, (event, int(task)))
     best: list[tuple[int, int, int]] = []
     for start in list(head_of)[:64]:
         found = _shortest_cycle(start, edges)
         if found and (not best or len(found) < len(best)):
             best = [(head_of[a], *edges[a][b]) for a, b in found]
     return best
+
+
+def _events_waited(run: QueueRun, task: int) -> Iterator[int]:
+    """Yields the events that a task waits for, also those that may be in its ranges."""
+    tasks = run.tasks
+    yield from (int(event) for event in tasks.waits[task] if event != NONE)
+    for join in tasks.joins_of.get(task, ()):
+        yield from map(int, tasks.events_of_join(join))
 
 
 def _shortest_cycle(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
@@ -48,6 +49,20 @@ class Credit:
 
 
 @dataclass(frozen=True)
+class RangeWait:
+    """A wait of a family for ranges of events, which depend on the route."""
+
+    op: WaitOp
+    event: EventOp
+    tasks: IntArray
+    """[ranks, tasks] the tasks that wait."""
+    last: IntArray
+    """[ranks, tasks] number of the last coordinates of the events that each task waits for."""
+    joins: IntArray
+    """[ranks, tasks] the join of all events that may be in a task's range."""
+
+
+@dataclass(frozen=True)
 class QueueTasks(TaskNumbers):
     """The tasks of a queue program: N tasks and E events over all ranks, C cores per rank."""
 
@@ -78,6 +93,12 @@ class QueueTasks(TaskNumbers):
     """[E] signals of each event in a launch."""
     in_turn: BoolArray
     """[E] whether an event has two counters, used in alternate launches."""
+    ranges: list[RangeWait]
+    """The waits for ranges of events."""
+    join_of: IntArray
+    """[E, K] the joins that an event is in, NONE where it is in fewer."""
+    joins: int
+    """Number of joins: sets of events of a rank that differ in the coordinates of a range only."""
 
     @property
     def cores(self) -> int:
@@ -116,6 +137,19 @@ class QueueTasks(TaskNumbers):
         for credit in self.credits:
             needed[credit.events] += 1
         return needed
+
+    @cached_property
+    def joins_of(self) -> dict[int, list[int]]:
+        """The joins that a task may wait for, by task; only of tasks that wait for ranges."""
+        found: dict[int, list[int]] = {}
+        for wait in self.ranges:
+            for task, join in zip(wait.tasks.flat, wait.joins.flat, strict=True):
+                found.setdefault(int(task), []).append(int(join))
+        return found
+
+    def events_of_join(self, join: int) -> IntArray:
+        """Returns the events of a join."""
+        return np.flatnonzero((self.join_of == join).any(axis=1))
 
     def givers_of(self, event: int) -> IntArray:
         """Returns the tasks that give credits to an event."""
@@ -202,6 +236,7 @@ def queue_tasks(program: ProgramOp) -> QueueTasks:
                     rank * events_per_rank + own_events,
                 )
             )
+    ranges, join_of, joins = _ranges(numbers, events, first_event, events_per_rank)
     return QueueTasks(
         program,
         ranks,
@@ -216,13 +251,49 @@ def queue_tasks(program: ProgramOp) -> QueueTasks:
         np.tile(place, ranks),
         (rank * per_rank + local).ravel(),
         np.append((rank * count + starts[:-1]).ravel(), ranks * count),
-        columns(waits_of(program)),
+        columns([wait for wait in waits_of(program) if wait.event_range is None]),
         signals,
         givers.reshape(signals.shape),
         credits,
         np.tile(thresholds, ranks),
         np.tile(in_turn, ranks),
+        ranges,
+        join_of,
+        joins,
     )
+
+
+def _ranges(
+    numbers: TaskNumbers, events: Sequence[EventOp], first: dict[str, int], events_per_rank: int
+) -> tuple[list[RangeWait], IntArray, int]:
+    """Returns the waits for ranges, the joins of each event, and the number of joins."""
+    found: list[RangeWait] = []
+    columns: list[IntArray] = []
+    begin: dict[tuple[str, int], int] = {}
+    count = 0
+    rank = np.arange(numbers.ranks, dtype=np.int64)[:, None]
+    for op in waits_of(numbers.program):
+        if op.event_range is None:
+            continue
+        event = next(e for e in events if e.sym_name.data == op.event_name)
+        extents = event.extents[op.event_range.dims :]
+        size = prod(extents)
+        key = (op.event_name, op.event_range.dims)
+        if key not in begin:
+            begin[key] = count
+            column = np.full((numbers.ranks, events_per_rank), NONE)
+            own = slice(first[op.event_name], first[op.event_name] + event.event_count)
+            column[:, own] = count + rank * size + np.arange(event.event_count) % size
+            columns.append(column.ravel())
+            count += numbers.ranks * size
+        family = next(f for f in numbers.families if f.sym_name.data == op.family_name)
+        last = np.zeros((numbers.ranks, family.task_count), dtype=np.int64)
+        for expr, extent in zip(op.index_exprs, extents, strict=True):
+            last = last * extent + task_values(family, expr, numbers.ranks)
+        joins = begin[key] + rank * size + last
+        found.append(RangeWait(op, event, numbers.tasks_of(family), last, joins))
+    none = np.zeros((numbers.ranks * events_per_rank, 0), dtype=np.int64)
+    return found, np.stack(columns, axis=1) if columns else none, count
 
 
 def _queues(program: ProgramOp, first: dict[str, int]) -> tuple[list[str], IntArray, IntArray]:

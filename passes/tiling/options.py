@@ -36,6 +36,12 @@ NEEDED_WITH = {"last_experts": "return_cols", "last_gradients": "gradient_cols"}
 """Options that limit another option to some experts, and the option that each one requires."""
 
 APART = (
+    ("row_tiles", "source_groups"),
+    ("row_tiles", "row_chunks"),
+    ("row_tiles", "vector_rows"),
+    ("row_tiles", "vector_chunks"),
+    ("row_tiles", "matrix_shares"),
+    ("row_tiles", "last_experts"),
     ("put_rows", "put_chunks"),
     ("vector_rows", "vector_chunks"),
     ("matrix_shares", "task_cols"),
@@ -56,6 +62,10 @@ class TilingOptions(MachineOption):
     """Groups of source ranks, at most the number of ranks; 0: up to 8."""
     row_chunks: Annotated[int, Range(1, unit="chunks")] = 1
     """Chunks of the rows of an expert and group, cut at multiples of tile-m."""
+    row_tiles: Annotated[int, Range(0, unit="tiles")] = 0
+    """Most tiles of the rows that a rank receives, instead of source-groups and row-chunks: those
+    of an expert, from all ranks, are cut at multiples of tile-m, and the route numbers the tiles; 0:
+    no tiles."""
     put_chunks: Annotated[int, Range(1, unit="chunks")] = 1
     """Chunks of the rows from one rank to one expert."""
     put_rows: Annotated[int, Range(0, unit="rows")] = 0
@@ -128,10 +138,15 @@ class TilingOptions(MachineOption):
             ("token_chunks", tokens, "chunks"),
         ):
             Range(0, most, unit).check(_text(name), getattr(self, name))
+        if 0 < self.row_tiles < local:
+            raise OptionError(
+                f"option 'row-tiles': expected a tile for each of {local} local experts, found "
+                f"{self.row_tiles}"
+            )
         largest = largest_matmul_tile(machine)
         options = replace(
             self,
-            source_groups=self.source_groups or min(ranks, MAX_GROUPS),
+            source_groups=0 if self.row_tiles else self.source_groups or min(ranks, MAX_GROUPS),
             token_chunks=self.token_chunks or min(machine.aiv_cores, ceil_div(tokens, MIN_TOKENS)),
             tile_m=self.tile_m or largest.m,
             tile_n=self.tile_n or largest.n,
