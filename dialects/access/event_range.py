@@ -15,9 +15,9 @@ from typing import ClassVar, Self
 from xdsl.ir.affine import AffineExpr
 from xdsl.parser import AttrParser
 
-from hpmoe_ir.dialects.access.rows import GroupedRows, RowQuery, RowSegment, RowSelector
-from hpmoe_ir.dialects.access.selector import WHOLE_SEGMENT, TileCut, parse_count
-from hpmoe_ir.dialects.access.tile_rows import TileRows
+from hpmoe_ir.dialects.access.rows import GroupedRows, RowSelector, group_bounds
+from hpmoe_ir.dialects.access.selector import IndexValue, Range, TileCut, parse_count
+from hpmoe_ir.dialects.access.tile_rows import TileRows, Tiles
 from hpmoe_ir.dialects.index import format_index, parse_index
 from hpmoe_ir.dialects.placement import RouteType
 
@@ -53,10 +53,12 @@ class EventRange(ABC):
     def limits(self) -> tuple[tuple[AffineExpr, int | None], ...]:
         """Each index expression with its number of values; None: the rank's local experts."""
 
-    @property
     @abstractmethod
-    def query(self) -> RowQuery:
-        """The rows of the waiting task, from which the range follows."""
+    def events(self, tiles: Tiles, at: IndexValue) -> Range:
+        """Returns the range of one task: row-major numbers of the coordinates it stands for.
+
+        `tiles` are those of the rank, cut by `cut`; `at` evaluates index expressions of the task.
+        """
 
     @property
     def exprs(self) -> tuple[AffineExpr, ...]:
@@ -97,9 +99,8 @@ class PartsOfTile(EventRange):
     def limits(self) -> tuple[tuple[AffineExpr, int | None], ...]:
         return ((self.index, self.cut.count),)
 
-    @property
-    def query(self) -> RowQuery:
-        return RowQuery(RowSegment.TILE, (self.index,), WHOLE_SEGMENT, cut=self.cut)
+    def events(self, tiles: Tiles, at: IndexValue) -> Range:
+        return tiles.parts(at(self.index))
 
 
 @dataclass(frozen=True)
@@ -137,10 +138,9 @@ class TilesOfPart(EventRange):
     def limits(self) -> tuple[tuple[AffineExpr, int | None], ...]:
         return (self.expert, None), (self.group, self.groups)
 
-    @property
-    def query(self) -> RowQuery:
-        operands = (self.expert, self.group)
-        return RowQuery(RowSegment.GROUPED, operands, WHOLE_SEGMENT, self.groups)
+    def events(self, tiles: Tiles, at: IndexValue) -> Range:
+        ranks = tiles.begin.shape[1] - 1
+        return tiles.covering(at(self.expert), group_bounds(at(self.group), self.groups, ranks))
 
 
 EVENT_RANGES: tuple[type[EventRange], ...] = (PartsOfTile, TilesOfPart)

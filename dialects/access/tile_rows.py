@@ -38,14 +38,15 @@ from hpmoe_ir.integers import ceil_div
 
 @dataclass(frozen=True)
 class Tiles:
-    """The tiles of one rank in one launch."""
+    """The tiles of one rank in one launch, and the parts of its rows."""
 
     height: int
     """Most rows of a tile."""
     first: IntArray
     """int64[L + 1]: number of the first tile of each local expert, then the number of tiles."""
     begin: IntArray
-    """int64[L + 1]: first row of each local expert, then the number of rows."""
+    """int64[L, R + 1]: first row of each part (local expert, source rank), then the end of the
+    expert's rows."""
 
     def expert(self, tile: int) -> int:
         """Returns the local expert of a tile; 0 for a tile without rows."""
@@ -58,35 +59,48 @@ class Tiles:
         if tile >= self.first[-1]:
             return 0, 0
         expert = self.expert(tile)
-        low = int(self.begin[expert]) + (tile - int(self.first[expert])) * self.height
-        return low, min(low + self.height, int(self.begin[expert + 1]))
+        low = int(self.begin[expert, 0]) + (tile - int(self.first[expert])) * self.height
+        return low, min(low + self.height, int(self.begin[expert, -1]))
 
-    def covering(self, expert: int, rows: Range) -> Range:
-        """Returns the tiles that have some of `rows`, which are all of one local expert."""
-        if rows[0] == rows[1]:
+    def parts(self, tile: int) -> Range:
+        """Returns the parts that have rows of a tile, numbered by (local expert, source rank).
+
+        Parts without rows are among them if others before and after them have some.
+        """
+        low, high = self.rows(tile)
+        if low == high:
             return 0, 0
-        first, begin = int(self.first[expert]), int(self.begin[expert])
-        low = first + (rows[0] - begin) // self.height
-        return low, first + ceil_div(rows[1] - begin, self.height)
+        expert, begin = self.expert(tile), self.begin[self.expert(tile)]
+        at = expert * (len(begin) - 1)
+        first = int(np.searchsorted(begin[1:], low, side="right"))
+        return at + first, at + int(np.searchsorted(begin[:-1], high, side="left"))
+
+    def covering(self, expert: int, sources: Range) -> Range:
+        """Returns the tiles that have rows of a local expert from a range of source ranks."""
+        low, high = (int(self.begin[expert, s]) for s in sources)
+        if low == high:
+            return 0, 0
+        first, begin = int(self.first[expert]), int(self.begin[expert, 0])
+        return first + (low - begin) // self.height, first + ceil_div(high - begin, self.height)
 
 
-def cut_tiles(cut: TileCut, received: Sequence[int]) -> Tiles:
-    """Cuts the rows that a rank's experts receive, `received[e]` for local expert e, into tiles.
+def cut_tiles(cut: TileCut, received: IntArray) -> Tiles:
+    """Cuts the rows that a rank receives, `received[e, s]` for local expert e from rank s.
 
     A tile has `cut.rows` rows, or the least multiple of that for which there are at most
-    `cut.count` tiles. The last tile of an expert may have fewer. Needs no more experts than tiles.
+    `cut.count` tiles. The last tile of an expert may have fewer. Raises ValueError for fewer tiles
+    than experts.
     """
-    if len(received) > cut.count:
-        raise ValueError(f"{cut.count} tiles for {len(received)} experts")
+    experts, ranks = received.shape
+    if experts > cut.count:
+        raise ValueError(f"{cut.count} tiles for {experts} experts")
+    rows = received.sum(axis=1)
     height = cut.rows
-    while sum(ceil_div(n, height) for n in received) > cut.count:
+    while (counts := -(-rows // height)).sum() > cut.count:
         height += cut.rows
-    counts = [ceil_div(n, height) for n in received]
-    return Tiles(height, _starts(counts), _starts(received))
-
-
-def _starts(sizes: Sequence[int]) -> IntArray:
-    return np.cumsum([0, *sizes], dtype=np.int64)
+    ends = np.cumsum(received.ravel()).reshape(experts, ranks)
+    begin = np.concatenate([ends[:, :1] - received[:, :1], ends], axis=1)
+    return Tiles(height, np.concatenate([[0], np.cumsum(counts)]), begin)
 
 
 @dataclass(frozen=True)
@@ -118,7 +132,8 @@ class TileRows(RowSelector):
 
     def balanced_rows(self, route: RouteType, at: IndexValues) -> Float64Array:
         sent = route.tokens.data * route.top.data / route.experts.data
-        tiles = cut_tiles(self.cut, [round(route.ranks.data * sent)] * route.local_experts)
+        shape = (route.local_experts, route.ranks.data)
+        tiles = cut_tiles(self.cut, np.full(shape, round(sent), dtype=np.int64))
         rows = [tiles.rows(t) for t in range(self.cut.count)]
         return np.diff(np.array(rows, dtype=np.float64), axis=1)[:, 0][at(self.index)]
 

@@ -14,7 +14,6 @@ from xdsl.utils.exceptions import InterpretationError
 from hpmoe_ir.dialects.access import (
     Access,
     EventRange,
-    PartsOfTile,
     Range,
     RowQuery,
     RowSegment,
@@ -24,7 +23,6 @@ from hpmoe_ir.dialects.access import (
     TileCut,
     TileExpert,
     Tiles,
-    TilesOfPart,
     chunk_bounds,
     cut_tiles,
     group_bounds,
@@ -127,20 +125,10 @@ class Route:
 
     def tiles(self, cut: TileCut) -> Tiles:
         """Returns the tiles of the rows that the rank receives; none over the capacity."""
-        ranks, local = self.type.ranks.data, self.type.local_experts
-        first = [self.layout.received_begin + e * ranks for e in range(local + 1)]
-        begin = self.words[first] if self.ok else np.zeros(local + 1, np.int64)
-        return cut_tiles(cut, np.diff(begin).tolist())
-
-    def sources(self, expert: int, rows: Range) -> Range:
-        """Returns the source ranks that have sent some of `rows`, which are all of one expert."""
-        if rows[0] == rows[1]:
-            return _EMPTY
-        ranks = self.type.ranks.data
-        at = self.layout.received_begin + expert * ranks
-        begin = self.words[at : at + ranks + 1]
-        last = int(np.searchsorted(begin[:-1], rows[1], side="left"))
-        return int(np.searchsorted(begin[1:], rows[0], side="right")), last
+        shape = (self.type.local_experts, self.type.ranks.data)
+        begin = self.words[self.layout.received_begin :][: shape[0] * shape[1] + 1]
+        received = np.diff(begin) if self.ok else np.zeros(shape[0] * shape[1])
+        return cut_tiles(cut, received.astype(np.int64).reshape(shape))
 
     def _grouped(self, expert: int, first: int, last: int) -> Range:
         at = self.layout.received_begin + expert * self.type.ranks.data
@@ -234,19 +222,7 @@ class TaskMemory:
                 f"@{self.family.sym_name.data} {tuple(self.point)} on rank {self.rank} waits for "
                 "events that its route names, before the route is built"
             )
-        tiles = route.tiles(range_.cut)
-        match range_:
-            case PartsOfTile():
-                tile = self.value(range_.index)
-                expert, ranks = tiles.expert(tile), route.type.ranks.data
-                first, last = route.sources(expert, tiles.rows(tile))
-                return expert * ranks + np.arange(first, last, dtype=np.int64)
-            case TilesOfPart():
-                expert, group = self.value(range_.expert), self.value(range_.group)
-                rows = route.segment(RowSegment.GROUPED, (expert, group), range_.groups)
-                return np.arange(*tiles.covering(expert, rows), dtype=np.int64)
-            case _:
-                raise AssertionError(f"not a range of events: {range_}")
+        return np.arange(*range_.events(route.tiles(range_.cut), self.value), dtype=np.int64)
 
     def _rows(self, query: RowQuery, rank: int) -> Range:
         """Returns the rows of the task's query, looked up in the route of `rank`."""

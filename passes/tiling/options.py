@@ -63,9 +63,9 @@ class TilingOptions(MachineOption):
     row_chunks: Annotated[int, Range(1, unit="chunks")] = 1
     """Chunks of the rows of an expert and group, cut at multiples of tile-m."""
     row_tiles: Annotated[int, Range(0, unit="tiles")] = 0
-    """Most tiles of the rows that a rank receives, instead of source-groups and row-chunks: those
-    of an expert, from all ranks, are cut at multiples of tile-m, and the route numbers the tiles; 0:
-    no tiles."""
+    """Most tiles of the rows that a rank receives, instead of source-groups and row-chunks. The
+    rows of an expert, from all ranks, are cut at multiples of tile-m, and the route numbers the
+    tiles. 0: no tiles."""
     put_chunks: Annotated[int, Range(1, unit="chunks")] = 1
     """Chunks of the rows from one rank to one expert."""
     put_rows: Annotated[int, Range(0, unit="rows")] = 0
