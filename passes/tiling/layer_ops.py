@@ -247,6 +247,9 @@ def matmul_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
     for experts in tiling.way_back(route.type, columns) if goes_back else whole:
         # The experts before the last ones have tasks as wide as without `last_experts`.
         wide = experts.cols if experts.first else block
+        if goes_back and tiling.partition.row_tiles:
+            # All tiles of a block of columns come before the next block.
+            wide = tiling.partition.return_cols or block
         cols = WHOLE if shares else BlockSelector(across, wide)
         last = ("i", shares) if shares else ("n", ceil_div(columns, wide))
         expert = tiling.matrix_expert()
