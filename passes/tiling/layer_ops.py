@@ -286,12 +286,17 @@ def _task_cols(tiling: Tiling, route: RouteType, columns: int) -> int:
     """Returns the default columns of a matrix task.
 
     As many tile widths as leave four tasks for each AIC: few enough tasks to limit the cost of
-    starting them, enough to keep all cores busy when parts have different numbers of rows.
+    starting them, enough to keep all cores busy when parts have different numbers of rows. Tiles
+    that the route numbers are dealt in turn, so that cores differ by a whole task: 40 are left.
     """
     width = tiling.partition.matmul.n
     parts = prod(extent for _, extent in tiling.matrix_grid(route))
+    wanted = 4
+    if tiling.partition.row_tiles:
+        rows = route.tokens.data * route.top.data
+        parts, wanted = ceil_div(rows, tiling.partition.matmul.m), 40
     across = ceil_div(columns, width)
-    most = max(1, parts * across // (4 * tiling.machine.aic_cores))
+    most = max(1, parts * across // (wanted * tiling.machine.aic_cores))
     return width * even_part(across, most)
 
 

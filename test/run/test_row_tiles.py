@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from hpmoe_ir.layer.routing import IdArray
 from hpmoe_ir.tools.hpmoe import main
 
 LAYER = ["--preset", "deepseek-v3-tiny", "--hidden", "64", "--width", "32"]
@@ -24,9 +26,9 @@ def status(*words: str) -> int | str | None:
     return stop.value.code
 
 
-def expert_ids(kind: str, ranks: int = 4, tokens: int = 24) -> list[np.ndarray]:
+def expert_ids(kind: str, ranks: int = 4, tokens: int = 24) -> list[IdArray]:
     """Experts of the tokens of each rank, int32 [t, 2], of 8 experts on 4 ranks."""
-    rng = np.random.default_rng(1)
+    rng: Any = np.random.default_rng(1)
     match kind:
         case "one rank gets all":
             return [np.tile(np.array([2, 3], np.int32), (tokens, 1))] * ranks
