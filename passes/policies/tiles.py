@@ -56,14 +56,15 @@ class Tiles(Policy):
     def __call__(self, work: SchedulingInput) -> Order:
         families = work.families
         graph = FamilyGraph.of_dependences(families, work.dependences)
-        segments, depths = graph.segments(), graph.depths()
+        depths = graph.depths()
         returns = {i for i, f in enumerate(families) if is_return(f)}
         last = {p for r in returns for p in graph.before[r]} | returns
         keys: list[IntArray] = []
         cores: list[IntArray] = []
         before = 0
+        phases = _phases(families, graph)
         for i, family in enumerate(families):
-            phase = _phase(family, segments[i])
+            phase = phases[i]
             column = _column(family) if i in last or phase == AFTER else np.zeros(1, np.int64)
             places = expert_places(family, expert_of(family))
             columns = [phase, depths[i], column, i, places]
@@ -112,6 +113,15 @@ class Tiles(Policy):
         rates = work.machine.rates
         link = int(np.ceil(rates.shared_bandwidth_link_out / rates.core_bandwidth_link))
         return min(self.lanes or link, work.cores[CoreKind.AIV] // 2)
+
+
+def _phases(families: Sequence[TasksOp], graph: FamilyGraph) -> list[int]:
+    """Returns the phase of each family, not before that of any family that it waits for."""
+    segments, depths = graph.segments(), graph.depths()
+    phases = [_phase(f, s) for f, s in zip(families, segments, strict=True)]
+    for i in sorted(range(len(families)), key=lambda i: depths[i]):
+        phases[i] = max([phases[i], *(phases[p] for p in graph.before[i])])
+    return phases
 
 
 def _phase(family: TasksOp, segment: Segment) -> int:
