@@ -26,50 +26,104 @@ def check_order(proof: OrderProof, uses: dict[str, list[Use]]) -> None:
     """
     for on_buffer in uses.values():
         for first, second in conflicts(on_buffer):
-            _check_pair(proof, first, second, meeting(first, second))
+            _check_pair(proof, first, second)
     for first, second in _shared_memory(proof.tasks, uses):
-        _check_pair(proof, first, second, meeting(first, second, whole=True))
+        _check_pair(proof, first, second, whole=True)
 
 
-def _check_pair(proof: OrderProof, first: Use, second: Use, met: Meeting) -> None:
+def _check_pair(proof: OrderProof, first: Use, second: Use, *, whole: bool = False) -> None:
+    if ordered_alike(proof, first, second, whole=whole):
+        return
+    batches = proof.batches()
+    if second.access.peer is not None or (
+        first.family is second.family and first.access.peer is not None
+    ):
+        batches = [range(proof.tasks.ranks)]  # the later tasks of a group are of several ranks
+    for owners in batches:
+        one = first.part(owners)
+        met = meeting(one, one if first is second else second.part(owners), whole=whole)
+        groups = _open_groups(proof, met)
+        if groups.size:
+            _check_each(proof, met, groups)
+
+
+def ordered_alike(proof: OrderProof, first: Use, second: Use, *, whole: bool = False) -> bool:
+    """Returns whether all pairs are in order by waits and signals that all ranks have alike.
+
+    If tasks access their own rank, and the same part on each rank, then the tasks of each rank meet
+    as those of rank 0 do. False means unknown.
+    """
+    local = first.access.peer is None and second.access.peer is None
+    if not local or not (whole or (first.is_uniform and second.is_uniform)):
+        return False
+    common, rank = proof.on_all_ranks, range(1)
+    one = first.part(rank)
+    met = meeting(one, one if first is second else second.part(rank), whole=whole)
+    groups = _open_groups(common, met)
+    return not groups.size or all(
+        common.ended(a, b, rows=met.of_rows).all() for a, b in _pairs(met, groups)
+    )
+
+
+def _open_groups(proof: OrderProof, met: Meeting) -> IntArray:
+    """Returns groups whose pairs are not all known to be in order; they may yet be."""
+    first, second = met.first, met.second
     if first.family is second.family:
         if first is second and np.bincount(met.first_group).max(initial=0) <= 1:
-            return
-        groups = np.arange(met.groups)
-    elif second.access.peer is not None:
-        groups = np.arange(met.groups)
-    elif first.access.peer is not None:
-        groups = _unknown_groups(proof, met)
-    else:
-        groups = _unordered_groups(proof, met)
-    if groups.size:
-        _check_each(proof, met, groups)
+            return np.zeros(0, dtype=np.int64)
+        return np.arange(met.groups)
+    if second.access.peer is not None:
+        return np.arange(met.groups)
+    groups = _unknown_groups(proof, met)
+    if groups.size and first.access.peer is None:
+        return _unordered_groups(proof, met, groups)
+    return groups
 
 
-def _unordered_groups(proof: OrderProof, met: Meeting) -> IntArray:
-    """Returns groups of one rank where a second task may start before all first tasks end."""
-    tasks, ended = proof.tasks, proof.run.ended
-    need = np.zeros((met.groups, tasks.cores), dtype=ended.dtype)
-    a = met.first.tasks
-    np.maximum.at(need, (met.first_group, tasks.core[a] % tasks.cores), tasks.place[a])
-    order = np.argsort(met.second_group, kind="stable")
-    groups, starts = np.unique(met.second_group[order], return_index=True)
-    have = np.minimum.reduceat(ended[met.second.tasks[order]], starts, axis=0)
-    return groups[(have < need[groups]).any(axis=1)]
+def _unordered_groups(proof: OrderProof, met: Meeting, groups: IntArray) -> IntArray:
+    """Returns those of some groups where a second task may start before all first tasks end.
+
+    All tasks of a group are of one rank.
+    """
+    tasks = proof.tasks
+    number = np.full(met.groups, NONE)
+    number[groups] = np.arange(groups.size)
+    first = np.flatnonzero(number[met.first_group] != NONE)
+    second = np.flatnonzero(number[met.second_group] != NONE)
+    a, b = met.first.tasks[first], met.second.tasks[second]
+    need = np.zeros((groups.size, tasks.cores), dtype=np.int64)
+    at = number[met.first_group[first]]
+    np.maximum.at(need, (at, tasks.core[a] % tasks.cores), tasks.place[a])
+    bad = np.zeros(groups.size, dtype=np.bool_)
+    for tables, some in proof.by_batch(b):
+        group = number[met.second_group[second[some]]]
+        late = (tables.clocks.of(b[some]) < need[group]).any(axis=1)
+        bad[group[late]] = True
+    return groups[bad]
 
 
 def _unknown_groups(proof: OrderProof, met: Meeting) -> IntArray:
-    """Returns groups where a second task is not known to start after all first tasks end."""
+    """Returns groups where a second task does not know an event that all first tasks signal.
+
+    Second tasks access their own rank.
+    """
     tasks = proof.tasks
-    bad = np.ones(met.groups, dtype=bool)
     sizes = np.bincount(met.second_group, minlength=met.groups)
+    bad = (sizes > 0) & (np.bincount(met.first_group, minlength=met.groups) > 0)
     order = np.argsort(met.second_group, kind="stable")
     starts = np.cumsum(sizes) - sizes
-    for events in tasks.signals[met.first.tasks].T:
+    put = met.first.access.peer is not None
+    a = met.first.tasks
+    for events, givers in zip(tasks.signals[a].T, tasks.givers[a].T, strict=True):
         here = (events != NONE) & (events // tasks.events_per_rank == met.first.owner)
-        unknown = np.zeros(met.groups, dtype=bool)
+        if not put and not met.of_rows:
+            here &= givers == NONE
+        unknown = np.zeros(met.groups, dtype=np.bool_)
         unknown[met.first_group[~here]] = True
-        pairs = np.unique(np.stack([met.first_group[here], events[here]], axis=1), axis=0)
+        groups = met.first_group[here]
+        pairs = np.unique(groups * len(tasks.thresholds) + events[here])
+        pairs = np.stack(np.divmod(pairs, len(tasks.thresholds)), axis=1)
+        pairs = pairs[bad[pairs[:, 0]] & ~unknown[pairs[:, 0]]]
         for group, event in _in_chunks(pairs, sizes):
             times = sizes[group]
             within = np.arange(int(times.sum())) - np.repeat(np.cumsum(times) - times, times)
@@ -77,9 +131,7 @@ def _unknown_groups(proof: OrderProof, met: Meeting) -> IntArray:
             known = proof.knows(b, np.repeat(event, times))
             unknown[np.repeat(group, times)[~known]] = True
         bad &= unknown
-    return np.flatnonzero(
-        bad & (sizes > 0) & (np.bincount(met.first_group, minlength=met.groups) > 0)
-    )
+    return np.flatnonzero(bad)
 
 
 def _in_chunks(pairs: IntArray, sizes: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
@@ -89,17 +141,20 @@ def _in_chunks(pairs: IntArray, sizes: IntArray) -> Iterator[tuple[IntArray, Int
 
 
 def _check_each(proof: OrderProof, met: Meeting, groups: IntArray) -> None:
-    # A read without selectors is of the route; all other accesses are of rows.
-    rows = met.first.writes or bool(met.first.access.selectors)
+    for a, b in _pairs(met, groups):
+        open_ = np.flatnonzero(~proof.ended(a, b, rows=met.of_rows))
+        for k in open_[np.argsort(b[open_], kind="stable")]:
+            if not proof.certainly_ended(int(a[k]), int(b[k]), rows=met.of_rows):
+                _refuse_pair(proof.tasks, met, int(a[k]), int(b[k]))
+
+
+def _pairs(met: Meeting, groups: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
+    """Yields the tasks of all pairs of some groups that meet, the earlier task first."""
     for i, j in met.pairs_of(groups):
         a, b = met.first.tasks[i], met.second.tasks[j]
         if met.first.family is met.second.family:
-            i, j = np.where(a < b, i, j), np.where(a < b, j, i)
             a, b = np.minimum(a, b), np.maximum(a, b)
-        open_ = np.flatnonzero(~proof.ended(a, b, rows=rows))
-        for k in open_[np.argsort(b[open_], kind="stable")]:
-            if not proof.certainly_ended(int(a[k]), int(b[k]), rows=rows):
-                _refuse_pair(proof.tasks, met, int(a[k]), int(b[k]))
+        yield a, b
 
 
 def _refuse_pair(tasks: QueueTasks, met: Meeting, a: int, b: int) -> NoReturn:
@@ -232,12 +287,17 @@ def _check_overwrite(
     if earlier.access.peer is None and later.access.peer is None:
         return  # on one rank, whose launches follow each other
     tasks = proof.tasks
-    ranks_before = _ranks_before_in_launch(proof) if copies == 2 else proof.run.ranks_before
+
+    def ranks_before(of: IntArray) -> RankSets:
+        if copies == 2:
+            return _ranks_before_in_launch(proof)[of // tasks.per_rank]
+        return proof.run.ranks_before[of]
+
     # If one of the two is not a put, its rank is the one whose memory the put accesses.
     first = second = None
     if earlier.access.peer is None:
         far = later.owner != later.tasks // tasks.per_rank
-        second = far & ~has_rank(ranks_before[later.tasks], later.owner)
+        second = far & ~has_rank(ranks_before(later.tasks), later.owner)
         if not second.any():
             return
     elif later.access.peer is None:
@@ -258,20 +318,19 @@ def _check_overwrite(
         b, a = met.first.tasks[i], met.second.tasks[j]
         q, s = b // tasks.per_rank, a // tasks.per_rank
         bad = np.flatnonzero(
-            (q != s) & ~has_rank(ranks_before[a], q) & ~has_rank(ranks_after[b], s)
+            (q != s) & ~has_rank(ranks_before(a), q) & ~has_rank(ranks_after[b], s)
         )
         if bad.size:
             _refuse_overwrite(tasks, met, int(b[bad[0]]), int(a[bad[0]]), copies)
 
 
 def _ranks_before_in_launch(proof: OrderProof) -> RankSets:
-    """Returns [N, words]; bit r: some task of rank r ends before the task's rank ends the launch.
+    """Returns [ranks, words]; bit r: some task of rank r ends before a rank ends the launch.
 
     With two copies, that is the launch between the two that use the same copy.
     """
     tasks, ranks_before = proof.tasks, proof.run.ranks_before
-    by_rank = ranks_before.reshape(tasks.ranks, tasks.per_rank, -1)
-    return np.repeat(np.bitwise_or.reduce(by_rank, axis=1), tasks.per_rank, axis=0)
+    return np.bitwise_or.reduce(ranks_before.reshape(tasks.ranks, tasks.per_rank, -1), axis=1)
 
 
 def _refuse_overwrite(
@@ -292,8 +351,7 @@ def _refuse_overwrite(
 
 def _check_counts(proof: OrderProof, ranks_after: RankSets) -> None:
     tasks = proof.tasks
-    task, column = np.nonzero(tasks.signals != NONE)
-    event = tasks.signals[task, column]
+    task, event = _far_signals(tasks)
     given = [c.events.ravel() for c in tasks.credits]
     event = np.concatenate([event, *given])
     task = np.concatenate([task, *(np.repeat(c.tasks, c.events.shape[1]) for c in tasks.credits)])
@@ -311,7 +369,7 @@ def _check_counts(proof: OrderProof, ranks_after: RankSets) -> None:
     )
     ranks_before = np.where(
         tasks.in_turn[event, None],
-        _ranks_before_in_launch(proof)[task],
+        _ranks_before_in_launch(proof)[rank],
         proof.run.ranks_before[task],
     )
     unordered = members[event] & ~ranks_before & ~rank_bits(tasks, task)
@@ -325,6 +383,19 @@ def _check_counts(proof: OrderProof, ranks_after: RankSets) -> None:
         if bad.size:
             fast, q = int(task[at[bad[0]]]), int(slow_rank[bad[0]])
             _refuse_count(tasks, int(event[at[bad[0]]]), fast, q)
+
+
+def _far_signals(tasks: QueueTasks) -> tuple[IntArray, IntArray]:
+    """Returns all signals of events that another rank than their own signals: tasks and events.
+
+    Signals of other events are of one rank, whose launches follow each other.
+    """
+    far = np.zeros(len(tasks.thresholds), dtype=np.bool_)
+    rank = np.repeat(np.arange(tasks.ranks), tasks.per_rank)
+    for events in tasks.signals.T:
+        far[events[(events != NONE) & (events // tasks.events_per_rank != rank)]] = True
+    task, column = np.nonzero((tasks.signals != NONE) & far[tasks.signals])
+    return task, tasks.signals[task, column]
 
 
 def _refuse_count(tasks: QueueTasks, event: int, fast: int, slow_rank: int) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Simulates one launch of all ranks and computes a vector clock for each task.
+"""Simulates one launch of all ranks and computes which ranks are known to each task.
 
 In each round, every core whose next task has all its events reached runs that task. The result does
 not depend on the interleaving: queues are fixed and counters only grow, so a task that can run in
@@ -9,18 +9,24 @@ needs the signals of all its puts as well as the credits, and its waiters inheri
 credited put. They inherit the clock of the task that gives the credit where a put of the same rank
 comes after that task, since whichever of the two counts, that task has ended. Accesses of the put
 itself are ordered by `OrderProof`: a put that sends no signal has accessed no rows.
+
+The vector clocks of all tasks (`clocks_of`) are a table of ranks x tasks x cores. They follow from
+the rounds and from events within each rank only, and are computed for a few ranks when they are
+needed. The simulation keeps only the columns of the cores whose tasks give credits.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from hpmoe_ir.dialects.index import BoolArray, IntArray
 from hpmoe_ir.integers import ceil_div
-from hpmoe_ir.passes.proof.tasks import NONE, QueueTasks
+from hpmoe_ir.passes.proof.tasks import NONE, QueueTasks, TaskArray
 
 RankSets: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
 """[n, words] n sets of ranks as bit sets."""
@@ -34,16 +40,13 @@ Places: TypeAlias = np.ndarray[Any, np.dtype[np.uint16 | np.uint32]]
 
 @dataclass(frozen=True)
 class QueueRun:
-    """Vector clocks of a simulated launch: what holds in every execution when a task starts."""
+    """A simulated launch: what holds in every execution when a task starts."""
 
     tasks: QueueTasks
-    ended: Places
-    """[N, C] how many tasks of each core of the same rank have ended before the task starts, by
-    chains of queues and events within the rank."""
     ranks_before: RankSets
     """[N, words] bit r: some task of rank r in this launch has ended before the task starts."""
-    rounds: list[IntArray]
-    """The tasks of each round."""
+    rounds: list[TaskArray]
+    """The tasks of each round, ascending by core."""
     heads: IntArray
     """[ranks * C] index into `queues` of each core's first task that could not run."""
 
@@ -52,13 +55,31 @@ class QueueRun:
         """Whether all tasks ended."""
         return bool((self.heads == self.tasks.queue_starts[1:]).all())
 
+    @cached_property
+    def rank_bounds(self) -> list[IntArray]:
+        """For each round, [ranks + 1] the index of the first task of each rank, and the end."""
+        bounds = np.arange(self.tasks.ranks + 1) * self.tasks.cores
+        return [np.searchsorted(self.tasks.core[now], bounds) for now in self.rounds]
+
+    def rounds_of(self, ranks: range) -> Iterator[TaskArray]:
+        """Yields the tasks of some ranks in each round in which they have any."""
+        for now, bounds in zip(self.rounds, self.rank_bounds, strict=True):
+            part = now[bounds[ranks.start] : bounds[ranks.stop]]
+            if part.size:
+                yield part
+
+    def on_all_ranks(self) -> QueueRun:
+        """Returns the run of `QueueTasks.on_all_ranks`: one in which it has fewer waits."""
+        tasks, rounds = self.tasks.on_all_ranks(), list(self.rounds_of(range(1)))
+        return QueueRun(tasks, rank_bits(tasks, np.zeros(0, dtype=np.int64)), rounds, self.heads)
+
 
 def bit_words(ranks: int) -> int:
     """Returns the number of words of a set of ranks."""
     return ceil_div(ranks, WORD_BITS)
 
 
-def rank_bits(tasks: QueueTasks, numbers: IntArray) -> RankSets:
+def rank_bits(tasks: QueueTasks, numbers: TaskArray) -> RankSets:
     """Returns [n, words]: for each task, the set with only its own rank."""
     rank = numbers // tasks.per_rank
     bits = np.zeros((numbers.size, bit_words(tasks.ranks)), dtype=np.uint64)
@@ -73,66 +94,132 @@ def has_rank(sets: RankSets, rank: IntArray) -> BoolArray:
     return (word >> (rank % WORD_BITS).astype(np.uint64)) & np.uint64(1) != 0
 
 
+class Clocks:
+    """Vector clocks of the tasks of some ranks, by chains of queues and events within each rank.
+
+    Takes the rounds of a run one after the other, each by `start` and then `end`.
+    """
+
+    def __init__(self, tasks: QueueTasks, ranks: range, cores: IntArray) -> None:
+        """Makes clocks that count the tasks of the local cores `cores` only."""
+        self.tasks = tasks
+        self.ranks = ranks
+        column = np.full(tasks.cores, NONE)
+        column[cores] = np.arange(cores.size)
+        self._column = column
+        # The largest number stands for "no place" (OrderProof).
+        longest = int(np.diff(tasks.queue_starts).max(initial=0))
+        word = np.uint16 if longest < np.iinfo(np.uint16).max else np.uint32
+        size = len(ranks)
+        self.ended: Places = np.zeros((size * tasks.per_rank, cores.size), dtype=word)
+        """[tasks, cores] how many tasks of each core have ended before a task starts."""
+        self._by_core = np.zeros((size * tasks.cores, cores.size), dtype=word)
+        self._by_event = np.zeros((size * tasks.events_per_rank, cores.size), dtype=word)
+
+    def of(self, tasks: TaskArray) -> Places:
+        """Returns the clocks of tasks, [n, cores]."""
+        return self.ended[tasks - self.ranks.start * self.tasks.per_rank]
+
+    def start(self, now: TaskArray) -> None:
+        """Sets the clocks of tasks that start: one on each of some cores."""
+        tasks = self.tasks
+        known = self._by_core[tasks.core[now] - self.ranks.start * tasks.cores]
+        first = self.ranks.start * tasks.events_per_rank
+        for events in tasks.waits[now].T:
+            some = np.flatnonzero(events != NONE)
+            known[some] = np.maximum(known[some], self._by_event[events[some] - first])
+        self.ended[now - self.ranks.start * tasks.per_rank] = known
+
+    def end(self, now: TaskArray) -> None:
+        """Passes the clocks of tasks that have ended to their cores and events."""
+        tasks = self.tasks
+        known = self._after(now)
+        self._by_core[tasks.core[now] - self.ranks.start * tasks.cores] = known
+        first = self.ranks.start * tasks.events_per_rank
+        for events, givers in zip(tasks.signals[now].T, tasks.givers[now].T, strict=True):
+            own = np.flatnonzero(
+                (events != NONE)
+                & (givers == NONE)
+                & (events // tasks.events_per_rank == now // tasks.per_rank)
+            )
+            merge_rows(np.maximum, self._by_event, events[own] - first, known[own])
+            after = self.after_givers(now, givers)
+            credit = self._after(givers[after])
+            merge_rows(np.maximum, self._by_event, events[after] - first, credit)
+
+    def _after(self, tasks: TaskArray) -> Places:
+        """Returns the clocks of tasks with the tasks themselves."""
+        known = self.of(tasks)
+        column = self._column[self.tasks.core[tasks] % self.tasks.cores]
+        counted = np.flatnonzero(column != NONE)
+        known[counted, column[counted]] = self.tasks.place[tasks[counted]]
+        return known
+
+    def after_givers(self, puts: TaskArray, givers: TaskArray) -> IntArray:
+        """Returns the indices of puts whose credit comes from an earlier task of their own rank.
+
+        `givers[i]` is the task that gives the credit for `puts[i]`, or NONE; its core is counted.
+        """
+        tasks = self.tasks
+        own = (givers != NONE) & (givers // tasks.per_rank == puts // tasks.per_rank)
+        some = np.flatnonzero(own)
+        column = self._column[tasks.core[givers[some]] % tasks.cores]
+        ended = self.ended[puts[some] - self.ranks.start * tasks.per_rank, column]
+        return some[ended >= tasks.place[givers[some]]]
+
+
+def clocks_of(run: QueueRun, ranks: range) -> Clocks:
+    """Returns the clocks of all tasks of some ranks, for all cores."""
+    clocks = Clocks(run.tasks, ranks, np.arange(run.tasks.cores))
+    for now in run.rounds_of(ranks):
+        clocks.start(now)
+        clocks.end(now)
+    return clocks
+
+
 def run_queues(tasks: QueueTasks) -> QueueRun:
     """Simulates one launch in rounds; an incomplete run means that tasks wait for ever."""
     number, cores = tasks.ranks * tasks.per_rank, tasks.cores
-    # The largest number stands for "no place" (OrderProof).
-    word = np.uint16 if tasks.per_rank < np.iinfo(np.uint16).max else np.uint32
-    ended = np.zeros((number, cores), dtype=word)
+    givers = np.array([int(c.tasks[0]) for c in tasks.credits], dtype=np.int64)
+    clocks = Clocks(tasks, range(tasks.ranks), np.unique(tasks.core[givers]))
+    gives = np.zeros(number, dtype=np.bool_)
+    for credit in tasks.credits:
+        gives[credit.tasks] = True
     ranks_before = np.zeros((number, bit_words(tasks.ranks)), dtype=np.uint64)
-    core_ended = np.zeros((tasks.ranks * cores, cores), dtype=word)
-    core_ranks_before = rank_bits(tasks, np.repeat(np.arange(tasks.ranks), cores) * tasks.per_rank)
-    event_ended = np.zeros((len(tasks.thresholds), cores), dtype=word)
-    event_ranks_before = np.zeros((len(tasks.thresholds), ranks_before.shape[1]), dtype=np.uint64)
-    count = np.zeros(len(tasks.thresholds), dtype=np.int64)
-    needed = tasks.needed
+    by_core = rank_bits(tasks, np.repeat(np.arange(tasks.ranks), cores) * tasks.per_rank)
+    by_event = np.zeros((len(tasks.thresholds), ranks_before.shape[1]), dtype=np.uint64)
+    missing = tasks.needed.astype(np.int32)
     heads = tasks.queue_starts[:-1].copy()
     ends = tasks.queue_starts[1:]
-    rounds: list[IntArray] = []
+    rounds: list[TaskArray] = []
     while True:
         waiting = np.flatnonzero(heads < ends)
         head = tasks.queues[heads[waiting]]
         events = tasks.waits[head]
-        ready = ((events == NONE) | (count[events] >= needed[events])).all(axis=1)
+        ready = ((events == NONE) | (missing[events] <= 0)).all(axis=1)
         on, now = waiting[ready], head[ready]
         if not now.size:
             break
         rounds.append(now)
-        known, known_ranks = core_ended[on], core_ranks_before[on]
+        clocks.start(now)
+        known = by_core[on]
         for events in tasks.waits[now].T:
             some = np.flatnonzero(events != NONE)
-            known[some] = np.maximum(known[some], event_ended[events[some]])
-            known_ranks[some] |= event_ranks_before[events[some]]
-        ended[now], ranks_before[now] = known, known_ranks
-        known[np.arange(now.size), on % cores] = tasks.place[now]
-        core_ended[on], core_ranks_before[on] = known, known_ranks
+            known[some] |= by_event[events[some]]
+        ranks_before[now] = known
+        by_core[on] = known
         heads[on] += 1
         for events, givers in zip(tasks.signals[now].T, tasks.givers[now].T, strict=True):
-            np.add.at(count, events[events != NONE], 1)
+            np.subtract.at(missing, events[events != NONE], 1)
             some = np.flatnonzero((events != NONE) & (givers == NONE))
-            _merge(np.bitwise_or, event_ranks_before, events[some], known_ranks[some])
-            own = some[events[some] // tasks.events_per_rank == now[some] // tasks.per_rank]
-            _merge(np.maximum, event_ended, events[own], known[own])
-            after = givers_before(tasks, ended, now, givers)
-            giver = givers[after]
-            core_known = ended[giver]
-            core_known[np.arange(giver.size), tasks.core[giver] % cores] = tasks.place[giver]
-            _merge(np.maximum, event_ended, events[after], core_known)
-            _merge(np.bitwise_or, event_ranks_before, events[after], ranks_before[giver])
-        for credit in tasks.credits:
-            count[credit.events[np.isin(credit.tasks, now)]] += 1
-    return QueueRun(tasks, ended, ranks_before, rounds, heads)
-
-
-def givers_before(tasks: QueueTasks, ended: Places, puts: IntArray, givers: IntArray) -> IntArray:
-    """Returns the indices of puts whose credit comes from an earlier task of their own rank.
-
-    `givers[i]` is the task that gives the credit for `puts[i]`, or NONE.
-    """
-    own = (givers != NONE) & (givers // tasks.per_rank == puts // tasks.per_rank)
-    some = np.flatnonzero(own)
-    local = tasks.core[givers[some]] % tasks.cores
-    return some[ended[puts[some], local] >= tasks.place[givers[some]]]
+            merge_rows(np.bitwise_or, by_event, events[some], known[some])
+            after = clocks.after_givers(now, givers)
+            merge_rows(np.bitwise_or, by_event, events[after], ranks_before[givers[after]])
+        clocks.end(now)
+        giving = now[gives[now]]
+        for credit in tasks.credits if giving.size else ():
+            missing[credit.events[np.isin(credit.tasks, giving)]] -= 1
+    return QueueRun(tasks, ranks_before, rounds, heads)
 
 
 @dataclass(frozen=True)
@@ -162,7 +249,7 @@ def ranks_after_tasks(run: QueueRun) -> RanksAfter:
         core_ranks_after[on] = known
         for events in tasks.waits[now].T:
             some = np.flatnonzero(events != NONE)
-            _merge(np.bitwise_or, event_ranks_after, events[some], known[some])
+            merge_rows(np.bitwise_or, event_ranks_after, events[some], known[some])
     with_rows = ranks_after
     if tasks.credits:
         with_rows = ranks_after.copy()
@@ -172,7 +259,9 @@ def ranks_after_tasks(run: QueueRun) -> RanksAfter:
     return RanksAfter(ranks_after, with_rows)
 
 
-def _merge(merge: np.ufunc, into: RankSets | Places, at: IntArray, rows: RankSets | Places) -> None:
+def merge_rows(
+    merge: np.ufunc, into: RankSets | Places, at: TaskArray, rows: RankSets | Places
+) -> None:
     """`into[at[i]] = merge(into[at[i]], rows[i])` for all i, where values of `at` may repeat."""
     if not at.size:
         return

@@ -100,7 +100,7 @@ def puts_stay_at_home(patch: pytest.MonkeyPatch) -> None:
 
     def uses(tasks: QueueTasks) -> dict[str, list[Use]]:
         return {
-            name: [replace(u, owner=u.tasks // tasks.per_rank) for u in found]
+            name: [replace(u, access=replace(u.access, peer=None)) for u in found]
             for name, found in uses_of(tasks).items()
         }
 
