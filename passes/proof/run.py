@@ -94,6 +94,25 @@ def has_rank(sets: RankSets, rank: IntArray) -> BoolArray:
     return (word >> (rank % WORD_BITS).astype(np.uint64)) & np.uint64(1) != 0
 
 
+@dataclass(frozen=True)
+class Round:
+    """Tasks that run at the same time, one on each of some cores, with their events."""
+
+    tasks: TaskArray
+    cores: TaskArray
+    waits: TaskArray
+    """[tasks, most waits]"""
+    signals: TaskArray
+    """[tasks, most signals]"""
+    givers: TaskArray
+    """[tasks, most signals]"""
+
+    @classmethod
+    def of(cls, tasks: QueueTasks, now: TaskArray) -> Round:
+        """Returns the round with the tasks `now`."""
+        return cls(now, tasks.core[now], tasks.waits[now], tasks.signals[now], tasks.givers[now])
+
+
 class Clocks:
     """Vector clocks of the tasks of some ranks, by chains of queues and events within each rank.
 
@@ -104,9 +123,11 @@ class Clocks:
         """Makes clocks that count the tasks of the local cores `cores` only."""
         self.tasks = tasks
         self.ranks = ranks
-        column = np.full(tasks.cores, NONE)
-        column[cores] = np.arange(cores.size)
-        self._column = column
+        self._first_task = ranks.start * tasks.per_rank
+        self._first_core = ranks.start * tasks.cores
+        self._first_event = ranks.start * tasks.events_per_rank
+        self._column = np.full(tasks.cores, NONE)
+        self._column[cores] = np.arange(cores.size)
         # The largest number stands for "no place" (OrderProof).
         longest = int(np.diff(tasks.queue_starts).max(initial=0))
         word = np.uint16 if longest < np.iinfo(np.uint16).max else np.uint32
@@ -118,39 +139,37 @@ class Clocks:
 
     def of(self, tasks: TaskArray) -> Places:
         """Returns the clocks of tasks, [n, cores]."""
-        return self.ended[tasks - self.ranks.start * self.tasks.per_rank]
+        return self.ended[tasks - self._first_task]
 
-    def start(self, now: TaskArray) -> None:
-        """Sets the clocks of tasks that start: one on each of some cores."""
-        tasks = self.tasks
-        known = self._by_core[tasks.core[now] - self.ranks.start * tasks.cores]
-        first = self.ranks.start * tasks.events_per_rank
-        for events in tasks.waits[now].T:
+    def start(self, now: Round) -> None:
+        """Sets the clocks of tasks that start."""
+        known = self._by_core[now.cores - self._first_core]
+        for events in now.waits.T:
             some = np.flatnonzero(events != NONE)
-            known[some] = np.maximum(known[some], self._by_event[events[some] - first])
-        self.ended[now - self.ranks.start * tasks.per_rank] = known
+            told = self._by_event[events[some] - self._first_event]
+            known[some] = np.maximum(known[some], told)
+        self.ended[now.tasks - self._first_task] = known
 
-    def end(self, now: TaskArray) -> None:
+    def end(self, now: Round) -> None:
         """Passes the clocks of tasks that have ended to their cores and events."""
-        tasks = self.tasks
-        known = self._after(now)
-        self._by_core[tasks.core[now] - self.ranks.start * tasks.cores] = known
-        first = self.ranks.start * tasks.events_per_rank
-        for events, givers in zip(tasks.signals[now].T, tasks.givers[now].T, strict=True):
-            own = np.flatnonzero(
-                (events != NONE)
-                & (givers == NONE)
-                & (events // tasks.events_per_rank == now // tasks.per_rank)
-            )
+        known = self._after(now.tasks, now.cores)
+        self._by_core[now.cores - self._first_core] = known
+        first, last = self._first_event, self._first_event + len(self._by_event)
+        rank = now.cores // self.tasks.cores
+        for events, givers in zip(now.signals.T, now.givers.T, strict=True):
+            here = (givers == NONE) & (events >= first) & (events < last)
+            own = np.flatnonzero(here & (events // self.tasks.events_per_rank == rank))
             merge_rows(np.maximum, self._by_event, events[own] - first, known[own])
-            after = self.after_givers(now, givers)
-            credit = self._after(givers[after])
-            merge_rows(np.maximum, self._by_event, events[after] - first, credit)
+            after = self.after_givers(now.tasks, givers)
+            if after.size:
+                giver = givers[after]
+                credit = self._after(giver, self.tasks.core[giver])
+                merge_rows(np.maximum, self._by_event, events[after] - first, credit)
 
-    def _after(self, tasks: TaskArray) -> Places:
-        """Returns the clocks of tasks with the tasks themselves."""
+    def _after(self, tasks: TaskArray, cores: TaskArray) -> Places:
+        """Returns the clocks of tasks on some cores, with the tasks themselves."""
         known = self.of(tasks)
-        column = self._column[self.tasks.core[tasks] % self.tasks.cores]
+        column = self._column[cores % self.tasks.cores]
         counted = np.flatnonzero(column != NONE)
         known[counted, column[counted]] = self.tasks.place[tasks[counted]]
         return known
@@ -161,17 +180,18 @@ class Clocks:
         `givers[i]` is the task that gives the credit for `puts[i]`, or NONE; its core is counted.
         """
         tasks = self.tasks
-        own = (givers != NONE) & (givers // tasks.per_rank == puts // tasks.per_rank)
-        some = np.flatnonzero(own)
+        some = np.flatnonzero(givers != NONE)
+        some = some[givers[some] // tasks.per_rank == puts[some] // tasks.per_rank]
         column = self._column[tasks.core[givers[some]] % tasks.cores]
-        ended = self.ended[puts[some] - self.ranks.start * tasks.per_rank, column]
+        ended = self.ended[puts[some] - self._first_task, column]
         return some[ended >= tasks.place[givers[some]]]
 
 
 def clocks_of(run: QueueRun, ranks: range) -> Clocks:
     """Returns the clocks of all tasks of some ranks, for all cores."""
     clocks = Clocks(run.tasks, ranks, np.arange(run.tasks.cores))
-    for now in run.rounds_of(ranks):
+    for tasks in run.rounds_of(ranks):
+        now = Round.of(run.tasks, tasks)
         clocks.start(now)
         clocks.end(now)
     return clocks
@@ -188,35 +208,38 @@ def run_queues(tasks: QueueTasks) -> QueueRun:
     ranks_before = np.zeros((number, bit_words(tasks.ranks)), dtype=np.uint64)
     by_core = rank_bits(tasks, np.repeat(np.arange(tasks.ranks), cores) * tasks.per_rank)
     by_event = np.zeros((len(tasks.thresholds), ranks_before.shape[1]), dtype=np.uint64)
-    missing = tasks.needed.astype(np.int32)
+    missing = tasks.needed
     heads = tasks.queue_starts[:-1].copy()
     ends = tasks.queue_starts[1:]
     rounds: list[TaskArray] = []
     while True:
         waiting = np.flatnonzero(heads < ends)
         head = tasks.queues[heads[waiting]]
-        events = tasks.waits[head]
-        ready = ((events == NONE) | (missing[events] <= 0)).all(axis=1)
-        on, now = waiting[ready], head[ready]
-        if not now.size:
+        waits = tasks.waits[head]
+        ready = np.flatnonzero(((waits == NONE) | (missing[waits] <= 0)).all(axis=1))
+        if not ready.size:
             break
-        rounds.append(now)
+        tasks_now, on = head[ready], waiting[ready]
+        now = Round(
+            tasks_now, on, waits[ready], tasks.signals[tasks_now], tasks.givers[tasks_now]
+        )
+        rounds.append(tasks_now)
         clocks.start(now)
         known = by_core[on]
-        for events in tasks.waits[now].T:
+        for events in now.waits.T:
             some = np.flatnonzero(events != NONE)
             known[some] |= by_event[events[some]]
-        ranks_before[now] = known
+        ranks_before[tasks_now] = known
         by_core[on] = known
         heads[on] += 1
-        for events, givers in zip(tasks.signals[now].T, tasks.givers[now].T, strict=True):
+        for events, givers in zip(now.signals.T, now.givers.T, strict=True):
             np.subtract.at(missing, events[events != NONE], 1)
             some = np.flatnonzero((events != NONE) & (givers == NONE))
             merge_rows(np.bitwise_or, by_event, events[some], known[some])
-            after = clocks.after_givers(now, givers)
+            after = clocks.after_givers(tasks_now, givers)
             merge_rows(np.bitwise_or, by_event, events[after], ranks_before[givers[after]])
         clocks.end(now)
-        giving = now[gives[now]]
+        giving = tasks_now[gives[tasks_now]]
         for credit in tasks.credits if giving.size else ():
             missing[credit.events[np.isin(credit.tasks, giving)]] -= 1
     return QueueRun(tasks, ranks_before, rounds, heads)
@@ -238,16 +261,17 @@ def ranks_after_tasks(run: QueueRun) -> RanksAfter:
     ranks_after = np.zeros_like(run.ranks_before)
     core_ranks_after = np.zeros((tasks.ranks * tasks.cores, ranks_after.shape[1]), dtype=np.uint64)
     event_ranks_after = np.zeros((len(tasks.thresholds), ranks_after.shape[1]), dtype=np.uint64)
-    for now in reversed(run.rounds):
-        on = tasks.core[now]
-        known = core_ranks_after[on]
-        for events, givers in zip(tasks.signals[now].T, tasks.givers[now].T, strict=True):
+    bits = rank_bits(tasks, np.arange(tasks.ranks) * tasks.per_rank)
+    for run_now in reversed(run.rounds):
+        now = Round.of(tasks, run_now)
+        known = core_ranks_after[now.cores]
+        for events, givers in zip(now.signals.T, now.givers.T, strict=True):
             some = np.flatnonzero((events != NONE) & (givers == NONE))
             known[some] |= event_ranks_after[events[some]]
-        ranks_after[now] = known
-        known = known | rank_bits(tasks, now)
-        core_ranks_after[on] = known
-        for events in tasks.waits[now].T:
+        ranks_after[now.tasks] = known
+        known |= bits[now.cores // tasks.cores]
+        core_ranks_after[now.cores] = known
+        for events in now.waits.T:
             some = np.flatnonzero(events != NONE)
             merge_rows(np.bitwise_or, event_ranks_after, events[some], known[some])
     with_rows = ranks_after
@@ -263,10 +287,12 @@ def merge_rows(
     merge: np.ufunc, into: RankSets | Places, at: TaskArray, rows: RankSets | Places
 ) -> None:
     """`into[at[i]] = merge(into[at[i]], rows[i])` for all i, where values of `at` may repeat."""
-    if not at.size:
+    if not at.size or not into.shape[1]:
         return
     order = np.argsort(at, kind="stable")
-    index, starts = np.unique(at[order], return_index=True)
+    index = at[order]
+    starts = np.flatnonzero(np.concatenate([[True], index[1:] != index[:-1]]))
+    index = index[starts]
     into[index] = merge(into[index], merge.reduceat(rows[order], starts, axis=0))
 
 
