@@ -9,12 +9,12 @@ from typing import NoReturn
 import numpy as np
 
 from hpmoe_ir.diagnostics import refuse
-from hpmoe_ir.dialects.index import IntArray
+from hpmoe_ir.dialects.index import BoolArray, IntArray
 from hpmoe_ir.dialects.tile import BufferOp, MemorySpace, buffer_bytes, buffers_of
 from hpmoe_ir.integers import ceil_div
 from hpmoe_ir.passes.analysis.task_uses import PAIRS, Meeting, Use, conflicts, meeting
 from hpmoe_ir.passes.proof.order import OrderProof
-from hpmoe_ir.passes.proof.run import RankSets, has_rank, rank_bits, ranks_after_tasks
+from hpmoe_ir.passes.proof.run import RankSets, has_rank, rank_bits
 from hpmoe_ir.passes.proof.tasks import NONE, QueueTasks
 
 
@@ -249,16 +249,14 @@ def check_launches(proof: OrderProof, uses: dict[str, list[Use]]) -> None:
     rank q in launch n + 1, since q has then ended launch n; or the task of rank q in launch n ends
     before some task of rank s in launch n starts, since s has ended launch n. Raises RefusedError.
     """
-    ranks_after = ranks_after_tasks(proof.run)
-    _check_overwrites(proof, uses, ranks_after.with_rows)
-    _check_counts(proof, ranks_after.always)
+    _check_overwrites(proof, uses)
+    _check_counts(proof)
 
 
-def _check_overwrites(proof: OrderProof, uses: dict[str, list[Use]], ranks_after: RankSets) -> None:
+def _check_overwrites(proof: OrderProof, uses: dict[str, list[Use]]) -> None:
     """Checks that no access of a window in a launch races with one of an earlier launch.
 
-    Only puts reach the memory of another rank, so one of the two is a put. Those of a task without
-    rows do not happen, so `ranks_after` is for tasks with rows.
+    Only puts reach the memory of another rank, so one of the two is a put.
     """
     tasks = proof.tasks
     buffers = buffers_of(tasks.program)
@@ -266,43 +264,41 @@ def _check_overwrites(proof: OrderProof, uses: dict[str, list[Use]], ranks_after
         if buffers[name].space.data is MemorySpace.WINDOW:
             copies = buffers[name].copies.value.data
             for later, earlier in product(on_buffer, repeat=2):
-                _check_overwrite(proof, ranks_after, earlier, later, copies)
+                _check_overwrite(proof, earlier, later, copies)
     for first, second in _shared_memory(tasks, uses):
-        _check_overwrite(proof, ranks_after, first, second, 1, whole=True)
-        _check_overwrite(proof, ranks_after, second, first, 1, whole=True)
+        _check_overwrite(proof, first, second, 1, whole=True)
+        _check_overwrite(proof, second, first, 1, whole=True)
 
 
 def _check_overwrite(
-    proof: OrderProof,
-    ranks_after: RankSets,
-    earlier: Use,
-    later: Use,
-    copies: int,
-    *,
-    whole: bool = False,
+    proof: OrderProof, earlier: Use, later: Use, copies: int, *, whole: bool = False
 ) -> None:
     """Checks `earlier` in launch n against `later` in launch n + `copies` of another rank."""
     if not (earlier.writes or later.writes):
         return
     if earlier.access.peer is None and later.access.peer is None:
         return  # on one rank, whose launches follow each other
-    tasks = proof.tasks
+    tasks, in_launch = proof.tasks, copies == 2
+    if _know_all(proof, tasks.tasks_of(later.family, range(1)).ravel(), in_launch).all():
+        return
 
-    def ranks_before(of: IntArray) -> RankSets:
-        if copies == 2:
-            return _ranks_before_in_launch(proof)[of // tasks.per_rank]
-        return proof.run.ranks_before[of]
+    def is_before(rank: IntArray, of: IntArray) -> BoolArray:
+        return _knows_rank(proof, of, rank, in_launch)
+
+    def is_after(rank: IntArray, of: IntArray) -> BoolArray:
+        # The accesses of a task without rows do not happen.
+        return has_rank(proof.run.ranks_after.with_rows[of], rank)
 
     # If one of the two is not a put, its rank is the one whose memory the put accesses.
     first = second = None
     if earlier.access.peer is None:
         far = later.owner != later.tasks // tasks.per_rank
-        second = far & ~has_rank(ranks_before(later.tasks), later.owner)
+        second = far & ~is_before(later.owner, later.tasks)
         if not second.any():
             return
     elif later.access.peer is None:
         far = earlier.owner != earlier.tasks // tasks.per_rank
-        first = far & ~has_rank(ranks_after[earlier.tasks], earlier.owner)
+        first = far & ~is_after(earlier.owner, earlier.tasks)
         if not first.any():
             return
     met = meeting(earlier, later, whole=whole)
@@ -317,20 +313,37 @@ def _check_overwrite(
     for i, j in met.pairs_of(groups):
         b, a = met.first.tasks[i], met.second.tasks[j]
         q, s = b // tasks.per_rank, a // tasks.per_rank
-        bad = np.flatnonzero(
-            (q != s) & ~has_rank(ranks_before(a), q) & ~has_rank(ranks_after[b], s)
-        )
+        bad = np.flatnonzero((q != s) & ~is_before(q, a) & ~is_after(s, b))
         if bad.size:
             _refuse_overwrite(tasks, met, int(b[bad[0]]), int(a[bad[0]]), copies)
 
 
-def _ranks_before_in_launch(proof: OrderProof) -> RankSets:
-    """Returns [ranks, words]; bit r: some task of rank r ends before a rank ends the launch.
+def _know_all(proof: OrderProof, of: IntArray, in_launch: bool) -> BoolArray:
+    """Returns [n]: whether tasks of every rank certainly end before each task starts.
 
-    With two copies, that is the launch between the two that use the same copy.
+    With `in_launch`, before its rank ends the launch; with two copies, that is the launch between
+    the two that use the same copy. Says only what all ranks have alike; False means unknown.
     """
+    know_all = proof.run.know_all
+    return np.full(of.shape, know_all.any()) if in_launch else know_all[of % know_all.size]
+
+
+def _knows_rank(proof: OrderProof, of: IntArray, rank: IntArray, in_launch: bool) -> BoolArray:
+    """Returns [n]: whether a task of `rank[i]` ends before task `of[i]` starts (see `_know_all`)."""
+    found = _know_all(proof, of, in_launch)
+    open_ = np.flatnonzero(~found)
+    if open_.size:
+        found[open_] = has_rank(_ranks_before(proof, of[open_], in_launch), rank[open_])
+    return found
+
+
+def _ranks_before(proof: OrderProof, of: IntArray, in_launch: bool) -> RankSets:
+    """Returns [n, words]; bit r: whether a task of rank r ends before (see `_know_all`)."""
     tasks, ranks_before = proof.tasks, proof.run.ranks_before
-    return np.bitwise_or.reduce(ranks_before.reshape(tasks.ranks, tasks.per_rank, -1), axis=1)
+    if not in_launch:
+        return ranks_before[of]
+    by_rank = ranks_before.reshape(tasks.ranks, tasks.per_rank, -1)
+    return np.bitwise_or.reduce(by_rank, axis=1)[of // tasks.per_rank]
 
 
 def _refuse_overwrite(
@@ -349,12 +362,16 @@ def _refuse_overwrite(
     )
 
 
-def _check_counts(proof: OrderProof, ranks_after: RankSets) -> None:
+def _check_counts(proof: OrderProof) -> None:
     tasks = proof.tasks
     task, event = _far_signals(tasks)
     given = [c.events.ravel() for c in tasks.credits]
     event = np.concatenate([event, *given])
     task = np.concatenate([task, *(np.repeat(c.tasks, c.events.shape[1]) for c in tasks.credits)])
+    in_turn = tasks.in_turn[event]
+    if all(_know_all(proof, task[in_turn == turn], turn).all() for turn in (False, True)):
+        return
+    ranks_after = proof.run.ranks_after.always
     rank = task // tasks.per_rank
     members = np.zeros((len(tasks.thresholds), ranks_after.shape[1]), dtype=np.uint64)
     np.bitwise_or.at(members, event, rank_bits(tasks, task))
@@ -368,9 +385,7 @@ def _check_counts(proof: OrderProof, ranks_after: RankSets) -> None:
         else ranks_after
     )
     ranks_before = np.where(
-        tasks.in_turn[event, None],
-        _ranks_before_in_launch(proof)[rank],
-        proof.run.ranks_before[task],
+        in_turn[:, None], _ranks_before(proof, task, True), _ranks_before(proof, task, False)
     )
     unordered = members[event] & ~ranks_before & ~rank_bits(tasks, task)
     open_ = np.flatnonzero(unordered.any(axis=1))
@@ -395,7 +410,7 @@ def _far_signals(tasks: QueueTasks) -> tuple[IntArray, IntArray]:
     for events in tasks.signals.T:
         far[events[(events != NONE) & (events // tasks.events_per_rank != rank)]] = True
     task, column = np.nonzero((tasks.signals != NONE) & far[tasks.signals])
-    return task, tasks.signals[task, column]
+    return task, tasks.signals[task, column].astype(np.int64)
 
 
 def _refuse_count(tasks: QueueTasks, event: int, fast: int, slow_rank: int) -> NoReturn:

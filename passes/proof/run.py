@@ -2,7 +2,9 @@
 
 In each round, every core whose next task has all its events reached runs that task. The result does
 not depend on the interleaving: queues are fixed and counters only grow, so a task that can run in
-one order of events can run in all.
+one order of events can run in all. Therefore it is first tried to run each task on all ranks in the
+same round (`shared_rounds`), which needs the queues of one rank only. If that gets stuck, ranks
+are simulated one by one.
 
 A credited put signals only where it has rows, which depends on the routing. An event therefore
 needs the signals of all its puts as well as the credits, and its waiters inherit no clock from a
@@ -12,7 +14,7 @@ itself are ordered by `OrderProof`: a put that sends no signal has accessed no r
 
 The vector clocks of all tasks (`clocks_of`) are a table of ranks x tasks x cores. They follow from
 the rounds and from events within each rank only, and are computed for a few ranks when they are
-needed. The simulation keeps only the columns of the cores whose tasks give credits.
+needed. So are the sets of ranks that a task knows.
 """
 
 from __future__ import annotations
@@ -39,14 +41,33 @@ Places: TypeAlias = np.ndarray[Any, np.dtype[np.uint16 | np.uint32]]
 
 
 @dataclass(frozen=True)
+class Round:
+    """Tasks that run at the same time, one on each of some cores, with their events."""
+
+    tasks: TaskArray
+    cores: TaskArray
+    waits: TaskArray
+    """[tasks, most waits]"""
+    signals: TaskArray
+    """[tasks, most signals]"""
+    givers: TaskArray
+    """[tasks, most signals]"""
+
+    @classmethod
+    def of(cls, tasks: QueueTasks, now: TaskArray) -> Round:
+        """Returns the round with the tasks `now`."""
+        return cls(now, tasks.core[now], tasks.waits[now], tasks.signals[now], tasks.givers[now])
+
+
+@dataclass(frozen=True)
 class QueueRun:
-    """A simulated launch: what holds in every execution when a task starts."""
+    """A simulated launch: an order in which the tasks can run."""
 
     tasks: QueueTasks
-    ranks_before: RankSets
-    """[N, words] bit r: some task of rank r in this launch has ended before the task starts."""
     rounds: list[TaskArray]
-    """The tasks of each round, ascending by core."""
+    """The tasks of each round, ascending by core; those of rank 0 if `is_shared`."""
+    is_shared: bool
+    """Whether each rank runs the same tasks in a round as rank 0."""
     heads: IntArray
     """[ranks * C] index into `queues` of each core's first task that could not run."""
 
@@ -55,23 +76,42 @@ class QueueRun:
         """Whether all tasks ended."""
         return bool((self.heads == self.tasks.queue_starts[1:]).all())
 
-    @cached_property
-    def rank_bounds(self) -> list[IntArray]:
-        """For each round, [ranks + 1] the index of the first task of each rank, and the end."""
-        bounds = np.arange(self.tasks.ranks + 1) * self.tasks.cores
-        return [np.searchsorted(self.tasks.core[now], bounds) for now in self.rounds]
-
-    def rounds_of(self, ranks: range) -> Iterator[TaskArray]:
-        """Yields the tasks of some ranks in each round in which they have any."""
-        for now, bounds in zip(self.rounds, self.rank_bounds, strict=True):
-            part = now[bounds[ranks.start] : bounds[ranks.stop]]
+    def rounds_of(self, ranks: range, *, backwards: bool = False) -> Iterator[Round]:
+        """Yields each round of some ranks that has tasks, optionally the last one first."""
+        tasks = self.tasks
+        rank = np.arange(ranks.start, ranks.stop, dtype=tasks.core.dtype)[:, None]
+        first, last = ranks.start * tasks.cores, ranks.stop * tasks.cores
+        for now in reversed(self.rounds) if backwards else self.rounds:
+            if self.is_shared:
+                part = (rank * tasks.per_rank + now).ravel()
+            elif len(ranks) == tasks.ranks:
+                part = now
+            else:
+                core = tasks.core[now]
+                part = now[(core >= first) & (core < last)]
             if part.size:
-                yield part
+                yield Round.of(tasks, part)
 
     def on_all_ranks(self) -> QueueRun:
         """Returns the run of `QueueTasks.on_all_ranks`: one in which it has fewer waits."""
-        tasks, rounds = self.tasks.on_all_ranks(), list(self.rounds_of(range(1)))
-        return QueueRun(tasks, rank_bits(tasks, np.zeros(0, dtype=np.int64)), rounds, self.heads)
+        rounds = [now.tasks for now in self.rounds_of(range(1))]
+        return QueueRun(self.tasks.on_all_ranks(), rounds, True, self.heads)
+
+    @cached_property
+    def know_all(self) -> BoolArray:
+        """[T] whether on each rank a task starts after some task of every rank in the launch, by
+        what all ranks have alike; False means unknown."""
+        return _know_all(self)
+
+    @cached_property
+    def ranks_before(self) -> RankSets:
+        """[N, words] bit r: some task of rank r in this launch has ended before the task starts."""
+        return _ranks_before(self)
+
+    @cached_property
+    def ranks_after(self) -> RanksAfter:
+        """The ranks of which a task starts after each task ends."""
+        return _ranks_after(self)
 
 
 def bit_words(ranks: int) -> int:
@@ -92,25 +132,6 @@ def has_rank(sets: RankSets, rank: IntArray) -> BoolArray:
     """Returns [n]: whether `sets[i]` contains `rank[i]`."""
     word = sets[np.arange(rank.size), rank // WORD_BITS]
     return (word >> (rank % WORD_BITS).astype(np.uint64)) & np.uint64(1) != 0
-
-
-@dataclass(frozen=True)
-class Round:
-    """Tasks that run at the same time, one on each of some cores, with their events."""
-
-    tasks: TaskArray
-    cores: TaskArray
-    waits: TaskArray
-    """[tasks, most waits]"""
-    signals: TaskArray
-    """[tasks, most signals]"""
-    givers: TaskArray
-    """[tasks, most signals]"""
-
-    @classmethod
-    def of(cls, tasks: QueueTasks, now: TaskArray) -> Round:
-        """Returns the round with the tasks `now`."""
-        return cls(now, tasks.core[now], tasks.waits[now], tasks.signals[now], tasks.givers[now])
 
 
 class Clocks:
@@ -190,8 +211,7 @@ class Clocks:
 def clocks_of(run: QueueRun, ranks: range) -> Clocks:
     """Returns the clocks of all tasks of some ranks, for all cores."""
     clocks = Clocks(run.tasks, ranks, np.arange(run.tasks.cores))
-    for tasks in run.rounds_of(ranks):
-        now = Round.of(run.tasks, tasks)
+    for now in run.rounds_of(ranks):
         clocks.start(now)
         clocks.end(now)
     return clocks
@@ -199,15 +219,12 @@ def clocks_of(run: QueueRun, ranks: range) -> Clocks:
 
 def run_queues(tasks: QueueTasks) -> QueueRun:
     """Simulates one launch in rounds; an incomplete run means that tasks wait for ever."""
-    number, cores = tasks.ranks * tasks.per_rank, tasks.cores
-    givers = np.array([int(c.tasks[0]) for c in tasks.credits], dtype=np.int64)
-    clocks = Clocks(tasks, range(tasks.ranks), np.unique(tasks.core[givers]))
-    gives = np.zeros(number, dtype=np.bool_)
+    shared = shared_rounds(tasks)
+    if shared is not None:
+        return QueueRun(tasks, shared, True, tasks.queue_starts[1:])
+    givers = np.zeros(len(tasks.core), dtype=np.bool_)
     for credit in tasks.credits:
-        gives[credit.tasks] = True
-    ranks_before = np.zeros((number, bit_words(tasks.ranks)), dtype=np.uint64)
-    by_core = rank_bits(tasks, np.repeat(np.arange(tasks.ranks), cores) * tasks.per_rank)
-    by_event = np.zeros((len(tasks.thresholds), ranks_before.shape[1]), dtype=np.uint64)
+        givers[credit.tasks] = True
     missing = tasks.needed
     heads = tasks.queue_starts[:-1].copy()
     ends = tasks.queue_starts[1:]
@@ -219,30 +236,130 @@ def run_queues(tasks: QueueTasks) -> QueueRun:
         ready = np.flatnonzero(((waits == NONE) | (missing[waits] <= 0)).all(axis=1))
         if not ready.size:
             break
-        tasks_now, on = head[ready], waiting[ready]
-        now = Round(
-            tasks_now, on, waits[ready], tasks.signals[tasks_now], tasks.givers[tasks_now]
-        )
-        rounds.append(tasks_now)
+        now = head[ready]
+        rounds.append(now)
+        heads[waiting[ready]] += 1
+        signals = tasks.signals[now]
+        np.subtract.at(missing, signals[signals != NONE], 1)
+        giving = now[givers[now]]
+        for credit in tasks.credits if giving.size else ():
+            missing[credit.events[np.isin(credit.tasks, giving)]] -= 1
+    return QueueRun(tasks, rounds, False, heads)
+
+
+def shared_rounds(tasks: QueueTasks) -> list[TaskArray] | None:
+    """Simulates a launch in which each task runs on all ranks in the same round.
+
+    Returns the tasks of rank 0 in each round; None if not all tasks can run in this way. A task
+    runs when the events that it waits for are reached on all ranks. Events that each rank signals
+    alike on itself are counted on rank 0 only.
+    """
+    size, events, ranks = tasks.per_rank, tasks.events_per_rank, tasks.ranks
+    waits, signals = (a.reshape(ranks, size, -1) for a in (tasks.waits, tasks.signals))
+    unlike_waits = (waits[0] != NONE) & (tasks.own_waits == NONE)
+    unlike_signals = (signals[0] != NONE) & (tasks.own_signals == NONE)
+    waits_unlike, signals_unlike = unlike_waits.any(axis=1), unlike_signals.any(axis=1)
+    apart = np.zeros(events, dtype=np.bool_)
+    for credit in tasks.credits:
+        apart[credit.events[0]] = True
+    for column in range(signals.shape[2]):
+        some = np.flatnonzero(unlike_signals[:, column])
+        apart[signals[:, some, column] % events] = True
+    of_rank = np.arange(ranks)[:, None]
+    missing = tasks.needed.reshape(ranks, events)
+    by_event = missing.reshape(-1)
+    reached = (missing <= 0).all(axis=0)
+    heads, ends = tasks.queue_starts[: tasks.cores].copy(), tasks.queue_starts[1 : tasks.cores + 1]
+    rounds: list[TaskArray] = []
+    while True:
+        waiting = np.flatnonzero(heads < ends)
+        if not waiting.size:
+            return rounds
+        head = tasks.queues[heads[waiting]]
+        own = tasks.own_waits[head]
+        ready = ((own == NONE) | reached[own]).all(axis=1)
+        for at in np.flatnonzero(ready & waits_unlike[head]):
+            event = waits[:, head[at], unlike_waits[head[at]]]
+            ready[at] = (reached[event % events] | (by_event[event] <= 0)).all()
+        if not ready.any():
+            return None
+        now = head[ready]
+        rounds.append(now)
+        heads[waiting[ready]] += 1
+        own = tasks.own_signals[now]
+        own = own[own != NONE]
+        split = apart[own]
+        alike, each = own[~split], own[split]
+        np.subtract.at(missing[0], alike, 1)
+        reached[alike] = missing[0, alike] <= 0
+        unlike = now[signals_unlike[now]]
+        told = [(each + of_rank * events).ravel()]
+        if unlike.size:
+            told.append(signals[:, unlike][:, unlike_signals[unlike]].ravel())
+        told += [c.events.ravel() for c in tasks.credits if (now == c.tasks[0]).any()]
+        event = np.concatenate(told)
+        if event.size:
+            np.subtract.at(by_event, event, 1)
+            changed = np.unique(event % events)
+            reached[changed] = (missing[:, changed] <= 0).all(axis=0)
+
+
+def _know_all(run: QueueRun) -> BoolArray:
+    tasks = run.tasks.on_all_ranks()
+    known = np.zeros(tasks.per_rank, dtype=np.bool_)
+    by_core = np.zeros(tasks.cores, dtype=np.bool_)
+    by_event = _signalled_by_all(run.tasks)
+    givers = np.array([int(c.tasks[0]) for c in tasks.credits], dtype=np.int64)
+    clocks = Clocks(tasks, range(1), np.unique(tasks.core[givers]))
+    for now in run.on_all_ranks().rounds_of(range(1)):
         clocks.start(now)
-        known = by_core[on]
+        found = by_core[now.cores] | ((now.waits != NONE) & by_event[now.waits]).any(axis=1)
+        known[now.tasks] = by_core[now.cores] = found
+        for events, givers in zip(now.signals.T, now.givers.T, strict=True):
+            by_event[events[(events != NONE) & (givers == NONE) & found]] = True
+            after = clocks.after_givers(now.tasks, givers)
+            by_event[events[after[known[givers[after]]]]] = True
+        clocks.end(now)
+    return known
+
+
+def _signalled_by_all(tasks: QueueTasks) -> BoolArray:
+    """Returns [E of a rank] whether on each rank an event has a signal of every rank that is sent
+    under every routing."""
+    size, events, ranks = tasks.per_rank, tasks.events_per_rank, tasks.ranks
+    signals, givers = (a.reshape(ranks, size, -1) for a in (tasks.signals, tasks.givers))
+    of_rank = np.arange(ranks, dtype=np.int64)[:, None]
+    unlike = (signals[0] != NONE) & (tasks.own_signals == NONE) & (givers[0] == NONE)
+    far = signals[:, unlike].astype(np.int64)
+    own = tasks.own_signals[np.isin(tasks.own_signals, far % events) & (givers[0] == NONE)]
+    pairs = [event * ranks + of_rank for event in (far, own + of_rank * events)]
+    found = np.unique(np.concatenate([p.ravel() for p in pairs])) // ranks
+    signallers = np.bincount(found, minlength=ranks * events).reshape(ranks, events)
+    return (signallers == ranks).all(axis=0)
+
+
+def _ranks_before(run: QueueRun) -> RankSets:
+    tasks, all_ranks = run.tasks, range(run.tasks.ranks)
+    givers = np.array([int(c.tasks[0]) for c in tasks.credits], dtype=np.int64)
+    clocks = Clocks(tasks, all_ranks, np.unique(tasks.core[givers]))
+    ranks_before = np.zeros((len(tasks.core), bit_words(tasks.ranks)), dtype=np.uint64)
+    core_rank = np.repeat(np.arange(tasks.ranks), tasks.cores)
+    by_core = rank_bits(tasks, core_rank * tasks.per_rank)
+    by_event = np.zeros((len(tasks.thresholds), ranks_before.shape[1]), dtype=np.uint64)
+    for now in run.rounds_of(all_ranks):
+        clocks.start(now)
+        known = by_core[now.cores]
         for events in now.waits.T:
             some = np.flatnonzero(events != NONE)
             known[some] |= by_event[events[some]]
-        ranks_before[tasks_now] = known
-        by_core[on] = known
-        heads[on] += 1
+        ranks_before[now.tasks] = by_core[now.cores] = known
         for events, givers in zip(now.signals.T, now.givers.T, strict=True):
-            np.subtract.at(missing, events[events != NONE], 1)
             some = np.flatnonzero((events != NONE) & (givers == NONE))
             merge_rows(np.bitwise_or, by_event, events[some], known[some])
-            after = clocks.after_givers(tasks_now, givers)
+            after = clocks.after_givers(now.tasks, givers)
             merge_rows(np.bitwise_or, by_event, events[after], ranks_before[givers[after]])
         clocks.end(now)
-        giving = tasks_now[gives[tasks_now]]
-        for credit in tasks.credits if giving.size else ():
-            missing[credit.events[np.isin(credit.tasks, giving)]] -= 1
-    return QueueRun(tasks, ranks_before, rounds, heads)
+    return ranks_before
 
 
 @dataclass(frozen=True)
@@ -255,31 +372,29 @@ class RanksAfter:
     """[N, words] by all signals, for a task that has rows: it then sends its credited signals."""
 
 
-def ranks_after_tasks(run: QueueRun) -> RanksAfter:
-    """Returns which ranks have a task that starts after each task ends."""
+def _ranks_after(run: QueueRun) -> RanksAfter:
     tasks = run.tasks
-    ranks_after = np.zeros_like(run.ranks_before)
-    core_ranks_after = np.zeros((tasks.ranks * tasks.cores, ranks_after.shape[1]), dtype=np.uint64)
-    event_ranks_after = np.zeros((len(tasks.thresholds), ranks_after.shape[1]), dtype=np.uint64)
-    bits = rank_bits(tasks, np.arange(tasks.ranks) * tasks.per_rank)
-    for run_now in reversed(run.rounds):
-        now = Round.of(tasks, run_now)
-        known = core_ranks_after[now.cores]
+    ranks_after = np.zeros((len(tasks.core), bit_words(tasks.ranks)), dtype=np.uint64)
+    by_core = np.zeros((tasks.ranks * tasks.cores, ranks_after.shape[1]), dtype=np.uint64)
+    by_event = np.zeros((len(tasks.thresholds), ranks_after.shape[1]), dtype=np.uint64)
+    own = rank_bits(tasks, np.arange(tasks.ranks) * tasks.per_rank)
+    for now in run.rounds_of(range(tasks.ranks), backwards=True):
+        known = by_core[now.cores]
         for events, givers in zip(now.signals.T, now.givers.T, strict=True):
             some = np.flatnonzero((events != NONE) & (givers == NONE))
-            known[some] |= event_ranks_after[events[some]]
+            known[some] |= by_event[events[some]]
         ranks_after[now.tasks] = known
-        known |= bits[now.cores // tasks.cores]
-        core_ranks_after[now.cores] = known
+        known |= own[now.cores // tasks.cores]
+        by_core[now.cores] = known
         for events in now.waits.T:
             some = np.flatnonzero(events != NONE)
-            merge_rows(np.bitwise_or, event_ranks_after, events[some], known[some])
+            merge_rows(np.bitwise_or, by_event, events[some], known[some])
     with_rows = ranks_after
     if tasks.credits:
         with_rows = ranks_after.copy()
         for events, givers in zip(tasks.signals.T, tasks.givers.T, strict=True):
             some = np.flatnonzero((events != NONE) & (givers != NONE))
-            with_rows[some] |= event_ranks_after[events[some]]
+            with_rows[some] |= by_event[events[some]]
     return RanksAfter(ranks_after, with_rows)
 
 

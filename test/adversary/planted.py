@@ -21,7 +21,7 @@ from hpmoe_ir.passes import verify_queues
 from hpmoe_ir.passes.analysis.task_uses import Meeting, Use, uses_of
 from hpmoe_ir.passes.proof import coverage, layout, races
 from hpmoe_ir.passes.proof.order import OrderProof
-from hpmoe_ir.passes.proof.run import QueueRun, RankSets
+from hpmoe_ir.passes.proof.run import QueueRun
 from hpmoe_ir.passes.proof.tasks import NONE, QueueTasks, queue_tasks
 
 Fault: TypeAlias = Callable[[pytest.MonkeyPatch], None]
@@ -112,9 +112,9 @@ def all_windows_have_two_copies(patch: pytest.MonkeyPatch) -> None:
     overwrite = races._check_overwrite  # pyright: ignore[reportPrivateUsage]
 
     def other(
-        proof: OrderProof, after: RankSets, one: Use, two: Use, copies: int, *, whole: bool = False
+        proof: OrderProof, one: Use, two: Use, copies: int, *, whole: bool = False
     ) -> None:
-        overwrite(proof, after, one, two, 2, whole=whole)
+        overwrite(proof, one, two, 2, whole=whole)
 
     patch.setattr(races, "_check_overwrite", other)
 
@@ -124,10 +124,10 @@ def own_windows_are_safe(patch: pytest.MonkeyPatch) -> None:
     overwrite = races._check_overwrite  # pyright: ignore[reportPrivateUsage]
 
     def other(
-        proof: OrderProof, after: RankSets, one: Use, two: Use, copies: int, *, whole: bool = False
+        proof: OrderProof, one: Use, two: Use, copies: int, *, whole: bool = False
     ) -> None:
         if two.access.peer is not None:
-            overwrite(proof, after, one, two, copies, whole=whole)
+            overwrite(proof, one, two, copies, whole=whole)
 
     patch.setattr(races, "_check_overwrite", other)
 
