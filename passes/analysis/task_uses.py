@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 
 import numpy as np
 from xdsl.ir.affine import AffineExpr
@@ -98,6 +99,36 @@ class Use:
         """Whether a task accesses its own rank, and the same part on each rank."""
         exprs = [axis.index for axis in self.spans.values()]
         return self.access.peer is None and not any(map(uses_rank, exprs))
+
+    @cached_property
+    def has_same_parts(self) -> bool:
+        """Whether the same parts of each rank are accessed, by whichever tasks."""
+        if self.is_uniform:
+            return True
+        if self.access.peer is not None:
+            parts = self._sorted_parts()
+            return parts is not None and bool((parts == parts[:1]).all())
+        # A few ranks at a time, to bound memory.
+        of = self.owners
+        step = max(1, PAIRS // max(1, self.family.task_count))
+        batches = (of[first : first + step] for first in range(0, len(of), step))
+        found = (self.part(batch)._sorted_parts() for batch in batches)
+        one = self.part(of[:1])._sorted_parts()
+        return all(parts is not None and bool((parts == one).all()) for parts in found)
+
+    def _sorted_parts(self) -> IntArray | None:
+        """Returns [ranks, n] a number of each part of each rank that is accessed, ascending; None
+        if ranks have different numbers of tasks."""
+        ranks = len(self.owners)
+        counts = np.bincount(self.owner - self.owners.start, minlength=ranks)
+        if (counts != counts[:1]).any():
+            return None
+        number = self.owner - self.owners.start
+        for axis in self.axes.values():
+            number = number * len(axis.spans) + axis.which
+        parts = prod(len(axis.spans) for axis in self.axes.values())
+        rank = np.arange(ranks, dtype=np.int64)[:, None]
+        return np.sort(number).reshape(ranks, -1) - rank * parts
 
     @cached_property
     def tasks(self) -> IntArray:

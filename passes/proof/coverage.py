@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -20,6 +21,9 @@ from hpmoe_ir.passes.proof.tasks import QueueTasks
 
 MOST_CELLS = 1 << 22
 """Maximum number of cells checked at a time, to bound the memory of the check."""
+
+MOST_READERS = 1 << 20
+"""Approximate maximum number of tasks checked at a time."""
 
 Cut: TypeAlias = tuple[int, ...]
 Written: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
@@ -170,23 +174,28 @@ def _check_covered(tasks: QueueTasks, reader: Use | BufferOp, writers: Sequence[
     """Checks that all that a use reads is written, or all of an output, which the caller reads."""
     axes = _axes(reader, writers)
     classes = [(own, _own_axes(own, axes)) for own in _alike(writers)]
-    sizes = [np.prod([len(a.points) for a in (*axes, *extra)]) for _, extra in classes]
-    at_once = max(1, MOST_CELLS // int(max(sizes)))
-    same_reads = isinstance(reader, BufferOp) or reader.is_uniform
-    same_writes = all(writer.is_uniform for writer in writers)
-    for first in range(0, tasks.ranks, at_once):
-        ranks = range(first, min(first + at_once, tasks.ranks))
-        of = ranks[:1] if same_writes else ranks
+    # If all ranks are written alike, it is decided on one rank what is written.
+    alike = all(writer.has_same_parts for writer in writers)
+    first_only = isinstance(reader, BufferOp) or reader.is_uniform
+    sizes = [prod(len(a.points) for a in (*axes, *extra)) for _, extra in classes]
+    at_once = MOST_CELLS // (1 if alike else max(sizes))
+    if isinstance(reader, Use):
+        at_once = min(at_once, MOST_READERS // max(1, reader.family.task_count))
+    for ranks in _batches(tasks.ranks, max(1, at_once)):
+        of = ranks[:1] if alike else ranks
         written: Written = np.zeros((len(of), *(len(a.points) - 1 for a in axes)), dtype=np.bool_)
         for own, extra in classes:
             written |= _written([w.part(of) for w in own], [*axes, *extra], of, len(extra))
-        if same_reads and (written == written[:1]).all():
-            # All ranks are as the first one.
-            ranks, written = ranks[:1], written[:1]
-        written = np.broadcast_to(written, (len(ranks), *written.shape[1:]))
+        if first_only and (written == written[:1]).all():
+            ranks, written = ranks[:1], written[:1]  # all ranks are as the first one
         _check_readers(tasks, reader, axes, written, ranks, writers)
-        if same_reads and same_writes:
+        if first_only and alike:
             return
+
+
+def _batches(ranks: int, size: int) -> Iterator[range]:
+    for first in range(0, ranks, size):
+        yield range(first, min(first + size, ranks))
 
 
 def _written(
@@ -222,9 +231,11 @@ def _check_readers(
 ) -> None:
     """Checks that on some ranks all cells of each reader's box are written.
 
-    The reader is the caller if it is an output.
+    `written` is of each of these ranks, or of one if they are all alike. The reader is the caller
+    if it is an output.
     """
     reads = _Reads.of(reader, ranks)
+    row = reads.owner - ranks.start if len(written) > 1 else np.zeros_like(reads.owner)
     boxes = [axis.box(reads.axes, len(reads.tasks)) for axis in axes]
     shape = (len(written), *(n + 1 for n in written.shape[1:]))
     sums = np.zeros(shape, dtype=np.int32)
@@ -235,7 +246,7 @@ def _check_readers(
     for corner in product((0, 1), repeat=len(axes)):
         at = [box[c] for box, c in zip(boxes, corner, strict=True)]
         sign = 1 - 2 * ((len(axes) - sum(corner)) % 2)
-        cell = np.ravel_multi_index((reads.owner - ranks.start, *at), shape)
+        cell = np.ravel_multi_index((row, *at), shape)
         found += sign * sums.ravel()[cell]
     wanted = np.ones(len(reads.tasks), dtype=np.int64)
     for low, high in boxes:
@@ -245,7 +256,7 @@ def _check_readers(
         return
     first = int(missing[0])
     task, owner = int(reads.tasks[first]), int(reads.owner[first])
-    here = written[owner - ranks.start]
+    here = written[int(row[first])]
     what = "and no task writes it on that rank"
     some_part = [w for w in writers if w.part(range(owner, owner + 1)).owner.size]
     if some_part:

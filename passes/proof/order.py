@@ -9,7 +9,7 @@ import numpy as np
 
 from hpmoe_ir.dialects.index import BoolArray, IntArray
 from hpmoe_ir.integers import ceil_div
-from hpmoe_ir.passes.proof.run import Clocks, Places, QueueRun, clocks_of
+from hpmoe_ir.passes.proof.run import Clocks, Places, QueueRun, clocks_of, know_all
 from hpmoe_ir.passes.proof.tasks import NONE, QueueTasks, TaskArray
 
 BATCH_TASKS = 1 << 19
@@ -80,6 +80,14 @@ class OrderProof:
         What it orders is ordered in the same way on each rank.
         """
         return OrderProof(self.run.on_all_ranks())
+
+    @cached_property
+    def know_all(self) -> BoolArray:
+        """[T] whether on each rank a task starts after some task of every rank in the launch.
+
+        Follows only what all ranks have alike; False means unknown.
+        """
+        return know_all(self.run, self.on_all_ranks.tables_of(0).clocks)
 
     def batches(self) -> list[range]:
         """Returns all ranks in batches of which the tables fit into memory."""

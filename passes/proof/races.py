@@ -324,8 +324,9 @@ def _know_all(proof: OrderProof, of: IntArray, in_launch: bool) -> BoolArray:
     With `in_launch`, before its rank ends the launch; with two copies, that is the launch between
     the two that use the same copy. Says only what all ranks have alike; False means unknown.
     """
-    know_all = proof.run.know_all
-    return np.full(of.shape, know_all.any()) if in_launch else know_all[of % know_all.size]
+    if in_launch:
+        return np.full(of.shape, proof.know_all.any())
+    return proof.know_all[of % proof.tasks.per_rank]
 
 
 def _knows_rank(proof: OrderProof, of: IntArray, rank: IntArray, in_launch: bool) -> BoolArray:
@@ -401,16 +402,24 @@ def _check_counts(proof: OrderProof) -> None:
 
 
 def _far_signals(tasks: QueueTasks) -> tuple[IntArray, IntArray]:
-    """Returns all signals of events that another rank than their own signals: tasks and events.
+    """Returns all signals of events that another rank than their own signals: tasks and events,
+    in the order of the tasks.
 
     Signals of other events are of one rank, whose launches follow each other.
     """
+    size, events, unlike = tasks.per_rank, tasks.events_per_rank, tasks.unlike_signals
+    rank = np.arange(tasks.ranks, dtype=np.int64)[:, None]
     far = np.zeros(len(tasks.thresholds), dtype=np.bool_)
-    rank = np.repeat(np.arange(tasks.ranks), tasks.per_rank)
-    for events in tasks.signals.T:
-        far[events[(events != NONE) & (events // tasks.events_per_rank != rank)]] = True
-    task, column = np.nonzero((tasks.signals != NONE) & far[tasks.signals])
-    return task, tasks.signals[task, column].astype(np.int64)
+    far[tasks.signals_apart[tasks.signals_apart // events != rank]] = True
+    # Events of rank 0 that are far on some rank: few, so that their signals are few.
+    candidates = unlike | (
+        (tasks.own_signals != NONE)
+        & far.reshape(tasks.ranks, events).any(axis=0)[tasks.own_signals]
+    )
+    point, column = np.nonzero(candidates)
+    task = (rank * size + point).ravel()
+    event = tasks.signals[task, np.tile(column, tasks.ranks)].astype(np.int64)
+    return task[far[event]], event[far[event]]
 
 
 def _refuse_count(tasks: QueueTasks, event: int, fast: int, slow_rank: int) -> NoReturn:

@@ -98,12 +98,6 @@ class QueueRun:
         return QueueRun(self.tasks.on_all_ranks(), rounds, True, self.heads)
 
     @cached_property
-    def know_all(self) -> BoolArray:
-        """[T] whether on each rank a task starts after some task of every rank in the launch, by
-        what all ranks have alike; False means unknown."""
-        return _know_all(self)
-
-    @cached_property
     def ranks_before(self) -> RankSets:
         """[N, words] bit r: some task of rank r in this launch has ended before the task starts."""
         return _ranks_before(self)
@@ -202,6 +196,8 @@ class Clocks:
         """
         tasks = self.tasks
         some = np.flatnonzero(givers != NONE)
+        if not some.size:
+            return some
         some = some[givers[some] // tasks.per_rank == puts[some] // tasks.per_rank]
         column = self._column[tasks.core[givers[some]] % tasks.cores]
         ended = self.ended[puts[some] - self._first_task, column]
@@ -256,15 +252,12 @@ def shared_rounds(tasks: QueueTasks) -> list[TaskArray] | None:
     """
     size, events, ranks = tasks.per_rank, tasks.events_per_rank, tasks.ranks
     waits, signals = (a.reshape(ranks, size, -1) for a in (tasks.waits, tasks.signals))
-    unlike_waits = (waits[0] != NONE) & (tasks.own_waits == NONE)
-    unlike_signals = (signals[0] != NONE) & (tasks.own_signals == NONE)
-    waits_unlike, signals_unlike = unlike_waits.any(axis=1), unlike_signals.any(axis=1)
+    has_unlike = tasks.unlike_signals.any(axis=1)
+    columns = np.flatnonzero(tasks.unlike_waits.any(axis=0))
     apart = np.zeros(events, dtype=np.bool_)
+    apart[tasks.signals_apart % events] = True
     for credit in tasks.credits:
         apart[credit.events[0]] = True
-    for column in range(signals.shape[2]):
-        some = np.flatnonzero(unlike_signals[:, column])
-        apart[signals[:, some, column] % events] = True
     of_rank = np.arange(ranks)[:, None]
     missing = tasks.needed.reshape(ranks, events)
     by_event = missing.reshape(-1)
@@ -278,9 +271,11 @@ def shared_rounds(tasks: QueueTasks) -> list[TaskArray] | None:
         head = tasks.queues[heads[waiting]]
         own = tasks.own_waits[head]
         ready = ((own == NONE) | reached[own]).all(axis=1)
-        for at in np.flatnonzero(ready & waits_unlike[head]):
-            event = waits[:, head[at], unlike_waits[head[at]]]
-            ready[at] = (reached[event % events] | (by_event[event] <= 0)).all()
+        for column in columns:
+            some = np.flatnonzero(ready & tasks.unlike_waits[head, column])
+            if some.size:
+                event = waits[:, head[some], column]
+                ready[some] = (reached[event % events] | (by_event[event] <= 0)).all(axis=0)
         if not ready.any():
             return None
         now = head[ready]
@@ -292,10 +287,10 @@ def shared_rounds(tasks: QueueTasks) -> list[TaskArray] | None:
         alike, each = own[~split], own[split]
         np.subtract.at(missing[0], alike, 1)
         reached[alike] = missing[0, alike] <= 0
-        unlike = now[signals_unlike[now]]
+        unlike = now[has_unlike[now]]
         told = [(each + of_rank * events).ravel()]
         if unlike.size:
-            told.append(signals[:, unlike][:, unlike_signals[unlike]].ravel())
+            told.append(signals[:, unlike][:, tasks.unlike_signals[unlike]].ravel())
         told += [c.events.ravel() for c in tasks.credits if (now == c.tasks[0]).any()]
         event = np.concatenate(told)
         if event.size:
@@ -304,34 +299,34 @@ def shared_rounds(tasks: QueueTasks) -> list[TaskArray] | None:
             reached[changed] = (missing[:, changed] <= 0).all(axis=0)
 
 
-def _know_all(run: QueueRun) -> BoolArray:
-    tasks = run.tasks.on_all_ranks()
+def know_all(run: QueueRun, clocks: Clocks) -> BoolArray:
+    """Returns [T]: whether on each rank a task starts after some task of every rank in the launch.
+
+    Follows only what all ranks have alike; False means unknown. `clocks` are those of
+    `QueueRun.on_all_ranks`, with all cores.
+    """
+    tasks = clocks.tasks
     known = np.zeros(tasks.per_rank, dtype=np.bool_)
     by_core = np.zeros(tasks.cores, dtype=np.bool_)
     by_event = _signalled_by_all(run.tasks)
-    givers = np.array([int(c.tasks[0]) for c in tasks.credits], dtype=np.int64)
-    clocks = Clocks(tasks, range(1), np.unique(tasks.core[givers]))
     for now in run.on_all_ranks().rounds_of(range(1)):
-        clocks.start(now)
         found = by_core[now.cores] | ((now.waits != NONE) & by_event[now.waits]).any(axis=1)
         known[now.tasks] = by_core[now.cores] = found
         for events, givers in zip(now.signals.T, now.givers.T, strict=True):
             by_event[events[(events != NONE) & (givers == NONE) & found]] = True
             after = clocks.after_givers(now.tasks, givers)
             by_event[events[after[known[givers[after]]]]] = True
-        clocks.end(now)
     return known
 
 
 def _signalled_by_all(tasks: QueueTasks) -> BoolArray:
     """Returns [E of a rank] whether on each rank an event has a signal of every rank that is sent
     under every routing."""
-    size, events, ranks = tasks.per_rank, tasks.events_per_rank, tasks.ranks
-    signals, givers = (a.reshape(ranks, size, -1) for a in (tasks.signals, tasks.givers))
+    events, ranks = tasks.events_per_rank, tasks.ranks
     of_rank = np.arange(ranks, dtype=np.int64)[:, None]
-    unlike = (signals[0] != NONE) & (tasks.own_signals == NONE) & (givers[0] == NONE)
-    far = signals[:, unlike].astype(np.int64)
-    own = tasks.own_signals[np.isin(tasks.own_signals, far % events) & (givers[0] == NONE)]
+    always = tasks.givers[: tasks.per_rank] == NONE
+    far = tasks.signals_apart[:, always[tasks.unlike_signals]]
+    own = tasks.own_signals[always & np.isin(tasks.own_signals, far % events)]
     pairs = [event * ranks + of_rank for event in (far, own + of_rank * events)]
     found = np.unique(np.concatenate([p.ravel() for p in pairs])) // ranks
     signallers = np.bincount(found, minlength=ranks * events).reshape(ranks, events)

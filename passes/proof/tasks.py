@@ -111,6 +111,22 @@ class QueueTasks(TaskNumbers):
         raise AssertionError(f"no event {event}")
 
     @cached_property
+    def unlike_waits(self) -> BoolArray:
+        """[T, most waits of a task] whether ranks wait for different events."""
+        return (self.waits[: self.per_rank] != NONE) & (self.own_waits == NONE)
+
+    @cached_property
+    def unlike_signals(self) -> BoolArray:
+        """[T, most signals of a task] whether ranks signal different events, or other ranks."""
+        return (self.signals[: self.per_rank] != NONE) & (self.own_signals == NONE)
+
+    @cached_property
+    def signals_apart(self) -> IntArray:
+        """[ranks, n] the events of all `unlike_signals`."""
+        signals = self.signals.reshape(self.ranks, self.per_rank, -1)
+        return signals[:, self.unlike_signals].astype(np.int64)
+
+    @cached_property
     def signallers(self) -> tuple[IntArray, IntArray]:
         """Tasks sorted by the event that they signal, and the offset of each event ([E + 1])."""
         return _by_event(self.signals, len(self.thresholds))

@@ -111,9 +111,7 @@ def all_windows_have_two_copies(patch: pytest.MonkeyPatch) -> None:
     """A window, like an event, is taken to be used in every other launch only."""
     overwrite = races._check_overwrite  # pyright: ignore[reportPrivateUsage]
 
-    def other(
-        proof: OrderProof, one: Use, two: Use, copies: int, *, whole: bool = False
-    ) -> None:
+    def other(proof: OrderProof, one: Use, two: Use, copies: int, *, whole: bool = False) -> None:
         overwrite(proof, one, two, 2, whole=whole)
 
     patch.setattr(races, "_check_overwrite", other)
@@ -123,9 +121,7 @@ def own_windows_are_safe(patch: pytest.MonkeyPatch) -> None:
     """A rank may touch its own windows in the next launch before its peers' puts of this one."""
     overwrite = races._check_overwrite  # pyright: ignore[reportPrivateUsage]
 
-    def other(
-        proof: OrderProof, one: Use, two: Use, copies: int, *, whole: bool = False
-    ) -> None:
+    def other(proof: OrderProof, one: Use, two: Use, copies: int, *, whole: bool = False) -> None:
         if two.access.peer is not None:
             overwrite(proof, one, two, copies, whole=whole)
 
