@@ -112,8 +112,9 @@ class OrderProof:
             if some.size:
                 yield self.tables_of(batch.start), some
 
-    def knows(self, task: TaskArray, event: TaskArray) -> BoolArray:
-        """Returns [n]: whether `task[i]` starts after `event[i]`, by order within its rank."""
+    def knows_alike(self, task: TaskArray, event: TaskArray) -> BoolArray:
+        """Returns [n]: whether `task[i]` starts after `event[i]`, because it waits for it, or by
+        what all ranks have alike. False means unknown; see `knows`."""
         tasks = self.tasks
         result = (tasks.waits[task] == event[:, None]).any(axis=1)
         own = event // tasks.events_per_rank == task // tasks.per_rank
@@ -122,7 +123,14 @@ class OrderProof:
             result[open_] = self.on_all_ranks.knows(
                 task[open_] % tasks.per_rank, event[open_] % tasks.events_per_rank
             )
-            open_ = open_[~result[open_]]
+        return result
+
+    def knows(self, task: TaskArray, event: TaskArray) -> BoolArray:
+        """Returns [n]: whether `task[i]` starts after `event[i]`, by order within its rank."""
+        tasks = self.tasks
+        result = self.knows_alike(task, event)
+        own = event // tasks.events_per_rank == task // tasks.per_rank
+        open_ = np.flatnonzero(~result & own)
         for tables, some in self.by_batch(task[open_]):
             at = open_[some]
             result[at] = tables.starts_after(task[at], event[at])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 from typing import NoReturn
 
@@ -74,10 +74,12 @@ def _open_groups(proof: OrderProof, met: Meeting) -> IntArray:
         return np.arange(met.groups)
     if second.access.peer is not None:
         return np.arange(met.groups)
-    groups = _unknown_groups(proof, met)
-    if groups.size and first.access.peer is None:
+    groups = _unknown_groups(proof, met, np.arange(met.groups), proof.knows_alike)
+    if not groups.size:
+        return groups
+    if first.access.peer is None:
         return _unordered_groups(proof, met, groups)
-    return groups
+    return _unknown_groups(proof, met, groups, proof.knows)
 
 
 def _unordered_groups(proof: OrderProof, met: Meeting, groups: IntArray) -> IntArray:
@@ -102,14 +104,22 @@ def _unordered_groups(proof: OrderProof, met: Meeting, groups: IntArray) -> IntA
     return groups[bad]
 
 
-def _unknown_groups(proof: OrderProof, met: Meeting) -> IntArray:
-    """Returns groups where a second task does not know an event that all first tasks signal.
+def _unknown_groups(
+    proof: OrderProof,
+    met: Meeting,
+    groups: IntArray,
+    knows: Callable[[IntArray, IntArray], BoolArray],
+) -> IntArray:
+    """Returns those of some groups where a second task may start before an event, for each event
+    that all first tasks signal.
 
-    Second tasks access their own rank.
+    Second tasks access their own rank. `knows` returns whether tasks start after events.
     """
     tasks = proof.tasks
     sizes = np.bincount(met.second_group, minlength=met.groups)
-    bad = (sizes > 0) & (np.bincount(met.first_group, minlength=met.groups) > 0)
+    bad = np.zeros(met.groups, dtype=np.bool_)
+    bad[groups] = True
+    bad &= (sizes > 0) & (np.bincount(met.first_group, minlength=met.groups) > 0)
     order = np.argsort(met.second_group, kind="stable")
     starts = np.cumsum(sizes) - sizes
     put = met.first.access.peer is not None
@@ -120,15 +130,18 @@ def _unknown_groups(proof: OrderProof, met: Meeting) -> IntArray:
             here &= givers == NONE
         unknown = np.zeros(met.groups, dtype=np.bool_)
         unknown[met.first_group[~here]] = True
-        groups = met.first_group[here]
-        pairs = np.unique(groups * len(tasks.thresholds) + events[here])
+        here &= bad[met.first_group] & ~unknown[met.first_group]
+        pairs = np.unique(met.first_group[here] * len(tasks.thresholds) + events[here])
         pairs = np.stack(np.divmod(pairs, len(tasks.thresholds)), axis=1)
-        pairs = pairs[bad[pairs[:, 0]] & ~unknown[pairs[:, 0]]]
+        # One second task of each group first: most groups that fail, do so with any.
+        known = knows(met.second.tasks[order[starts[pairs[:, 0]]]], pairs[:, 1])
+        unknown[pairs[~known, 0]] = True
+        pairs = pairs[~unknown[pairs[:, 0]]]
         for group, event in _in_chunks(pairs, sizes):
             times = sizes[group]
             within = np.arange(int(times.sum())) - np.repeat(np.cumsum(times) - times, times)
             b = met.second.tasks[order[np.repeat(starts[group], times) + within]]
-            known = proof.knows(b, np.repeat(event, times))
+            known = knows(b, np.repeat(event, times))
             unknown[np.repeat(group, times)[~known]] = True
         bad &= unknown
     return np.flatnonzero(bad)
