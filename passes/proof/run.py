@@ -70,6 +70,8 @@ class QueueRun:
     """Whether each rank runs the same tasks in a round as rank 0."""
     heads: IntArray
     """[ranks * C] index into `queues` of each core's first task that could not run."""
+    every: QueueTasks | None = None
+    """The program of all ranks, if this is a run of what they have alike."""
 
     @property
     def complete(self) -> bool:
@@ -93,9 +95,9 @@ class QueueRun:
                 yield Round.of(tasks, part)
 
     def on_all_ranks(self) -> QueueRun:
-        """Returns the run of `QueueTasks.on_all_ranks`: one in which it has fewer waits."""
+        """Returns the run of `QueueTasks.on_all_ranks`, in the rounds of rank 0."""
         rounds = [now.tasks for now in self.rounds_of(range(1))]
-        return QueueRun(self.tasks.on_all_ranks(), rounds, True, self.heads)
+        return QueueRun(self.tasks.on_all_ranks(), rounds, True, self.heads, self.tasks)
 
     @cached_property
     def ranks_before(self) -> RankSets:
@@ -134,9 +136,20 @@ class Clocks:
     Takes the rounds of a run one after the other, each by `start` and then `end`.
     """
 
-    def __init__(self, tasks: QueueTasks, ranks: range, cores: IntArray) -> None:
-        """Makes clocks that count the tasks of the local cores `cores` only."""
+    def __init__(
+        self,
+        tasks: QueueTasks,
+        ranks: range,
+        cores: IntArray,
+        every: QueueTasks | None = None,
+    ) -> None:
+        """Makes clocks that count the tasks of the local cores `cores` only.
+
+        every: the program of all ranks if `tasks` is what they have alike. Where they wait for
+        different events, a task then knows what follows from each of these.
+        """
         self.tasks = tasks
+        self._every = every
         self.ranks = ranks
         self._first_task = ranks.start * tasks.per_rank
         self._first_core = ranks.start * tasks.cores
@@ -162,6 +175,9 @@ class Clocks:
         for events in now.waits.T:
             some = np.flatnonzero(events != NONE)
             told = self._by_event[events[some] - self._first_event]
+            known[some] = np.maximum(known[some], told)
+        for some, events in self._every.unlike_events(now.tasks) if self._every else ():
+            told = self._by_event[events].min(axis=0)
             known[some] = np.maximum(known[some], told)
         self.ended[now.tasks - self._first_task] = known
 
@@ -206,7 +222,7 @@ class Clocks:
 
 def clocks_of(run: QueueRun, ranks: range) -> Clocks:
     """Returns the clocks of all tasks of some ranks, for all cores."""
-    clocks = Clocks(run.tasks, ranks, np.arange(run.tasks.cores))
+    clocks = Clocks(run.tasks, ranks, np.arange(run.tasks.cores), run.every)
     for now in run.rounds_of(ranks):
         clocks.start(now)
         clocks.end(now)
@@ -251,9 +267,8 @@ def shared_rounds(tasks: QueueTasks) -> list[TaskArray] | None:
     alike on itself are counted on rank 0 only.
     """
     size, events, ranks = tasks.per_rank, tasks.events_per_rank, tasks.ranks
-    waits, signals = (a.reshape(ranks, size, -1) for a in (tasks.waits, tasks.signals))
+    signals = tasks.signals.reshape(ranks, size, -1)
     has_unlike = tasks.unlike_signals.any(axis=1)
-    columns = np.flatnonzero(tasks.unlike_waits.any(axis=0))
     apart = np.zeros(events, dtype=np.bool_)
     apart[tasks.signals_apart % events] = True
     for credit in tasks.credits:
@@ -271,11 +286,9 @@ def shared_rounds(tasks: QueueTasks) -> list[TaskArray] | None:
         head = tasks.queues[heads[waiting]]
         own = tasks.own_waits[head]
         ready = ((own == NONE) | reached[own]).all(axis=1)
-        for column in columns:
-            some = np.flatnonzero(ready & tasks.unlike_waits[head, column])
-            if some.size:
-                event = waits[:, head[some], column]
-                ready[some] = (reached[event % events] | (by_event[event] <= 0)).all(axis=0)
+        for some, event in tasks.unlike_events(head):
+            reached_there = missing[of_rank, event] <= 0
+            ready[some] &= (reached[event] | reached_there).all(axis=0)
         if not ready.any():
             return None
         now = head[ready]
@@ -311,6 +324,8 @@ def know_all(run: QueueRun, clocks: Clocks) -> BoolArray:
     by_event = _signalled_by_all(run.tasks)
     for now in run.on_all_ranks().rounds_of(range(1)):
         found = by_core[now.cores] | ((now.waits != NONE) & by_event[now.waits]).any(axis=1)
+        for some, events in run.tasks.unlike_events(now.tasks):
+            found[some] |= by_event[events].all(axis=0)
         known[now.tasks] = by_core[now.cores] = found
         for events, givers in zip(now.signals.T, now.givers.T, strict=True):
             by_event[events[(events != NONE) & (givers == NONE) & found]] = True

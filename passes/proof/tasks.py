@@ -6,7 +6,7 @@ counter; cores `rank * cores + c`, with the AIC cores of a rank before its AIV c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -119,6 +119,20 @@ class QueueTasks(TaskNumbers):
     def unlike_signals(self) -> BoolArray:
         """[T, most signals of a task] whether ranks signal different events, or other ranks."""
         return (self.signals[: self.per_rank] != NONE) & (self.own_signals == NONE)
+
+    def unlike_events(self, tasks: TaskArray) -> Iterator[tuple[IntArray, IntArray]]:
+        """Yields, for tasks of rank 0, indices of some that wait for different events on each rank,
+        and [ranks, n] the number of the event on its rank."""
+        waits = self.waits.reshape(self.ranks, self.per_rank, -1)
+        first = np.arange(self.ranks, dtype=np.int64)[:, None] * self.events_per_rank
+        for column in self._unlike_columns:
+            some = np.flatnonzero(self.unlike_waits[tasks, column])
+            if some.size:
+                yield some, waits[:, tasks[some], column] - first
+
+    @cached_property
+    def _unlike_columns(self) -> IntArray:
+        return np.flatnonzero(self.unlike_waits.any(axis=0))
 
     @cached_property
     def signals_apart(self) -> IntArray:

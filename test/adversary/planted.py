@@ -181,6 +181,15 @@ def queues_run_in_parallel(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(OrderProof, "ended", ended)
 
 
+def all_ranks_are_known(patch: pytest.MonkeyPatch) -> None:
+    """Each task is taken to start after tasks of all ranks."""
+
+    def known(proof: OrderProof) -> BoolArray:
+        return np.ones(proof.tasks.per_rank, dtype=np.bool_)
+
+    patch.setattr(OrderProof, "know_all", property(known))
+
+
 OP_FAULTS: frozenset[Fault] = frozenset({operands_may_overlap, buffers_are_long_enough})
 """Faults in the verifiers of the ops."""
 
@@ -202,6 +211,7 @@ COMMON_FAULTS: tuple[Fault, ...] = (
     half_is_all,
     queues_run_in_parallel,
     puts_stay_at_home,
+    all_ranks_are_known,
 )
 """Faults that a few hundred programs find."""
 
