@@ -123,7 +123,7 @@ def _is_rank(family: TasksOp, expr: AffineExpr, ranks: int) -> bool:
     step = max(1, MOST_POINTS // max(1, axes[0].size if used else 1))
     for first in range(0, ranks, step):
         rank = np.arange(first, min(first + step, ranks), dtype=np.int64)
-        if (evaluate_index(expr, point, rank) != rank).any():
+        if np.any(np.not_equal(evaluate_index(expr, point, rank), rank)):
             return False
     return True
 

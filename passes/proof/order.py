@@ -8,9 +8,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from hpmoe_ir.dialects.index import BoolArray, IntArray
-from hpmoe_ir.integers import ceil_div
 from hpmoe_ir.passes.proof.run import Clocks, Places, QueueRun, clocks_of, know_all
-from hpmoe_ir.passes.proof.tasks import NONE, QueueTasks, TaskArray
+from hpmoe_ir.passes.proof.tasks import NONE, TaskArray
 
 BATCH_TASKS = 1 << 19
 """Approximate number of tasks whose clocks are in memory at a time."""
@@ -46,8 +45,10 @@ class RankTables:
         return table
 
     def starts_after(self, task: TaskArray, event: TaskArray) -> BoolArray:
-        """Returns [n]: whether a waiter of `event[i]` of the same rank starts before `task[i]`
-        does, or ended before."""
+        """Returns [n]: whether a waiter of `event[i]` on its rank ends before `task[i]` starts.
+
+        The waiter has started after the event.
+        """
         number = event - self.ranks.start * self.run.tasks.events_per_rank
         return (self.clocks.of(task) >= self.first_waiter[number]).any(axis=1)
 

@@ -131,8 +131,8 @@ def _unknown_groups(
         unknown = np.zeros(met.groups, dtype=np.bool_)
         unknown[met.first_group[~here]] = True
         here &= bad[met.first_group] & ~unknown[met.first_group]
-        pairs = np.unique(met.first_group[here] * len(tasks.thresholds) + events[here])
-        pairs = np.stack(np.divmod(pairs, len(tasks.thresholds)), axis=1)
+        codes = np.unique(met.first_group[here] * len(tasks.thresholds) + events[here])
+        pairs = np.stack([codes // len(tasks.thresholds), codes % len(tasks.thresholds)], axis=1)
         # One second task of each group first: most groups that fail, do so with any.
         known = knows(met.second.tasks[order[starts[pairs[:, 0]]]], pairs[:, 1])
         unknown[pairs[~known, 0]] = True
@@ -343,7 +343,10 @@ def _know_all(proof: OrderProof, of: IntArray, in_launch: bool) -> BoolArray:
 
 
 def _knows_rank(proof: OrderProof, of: IntArray, rank: IntArray, in_launch: bool) -> BoolArray:
-    """Returns [n]: whether a task of `rank[i]` ends before task `of[i]` starts (see `_know_all`)."""
+    """Returns [n]: whether a task of `rank[i]` ends before task `of[i]` starts.
+
+    `in_launch` is that of `_know_all`.
+    """
     found = _know_all(proof, of, in_launch)
     open_ = np.flatnonzero(~found)
     if open_.size:

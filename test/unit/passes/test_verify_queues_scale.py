@@ -73,10 +73,14 @@ def programs(name: str, ranks: int, backward: bool = True) -> list[queue.Program
     return [op for op in module.ops if isinstance(op, queue.ProgramOp)]
 
 
+def not_shared(tasks: QueueTasks) -> None:
+    """Stands for the attempt to run all ranks in the same rounds."""
+
+
 def one_by_one(tasks: QueueTasks) -> QueueRun:
     """The run without the attempt to run all ranks in the same rounds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "shared_rounds", lambda _: None)
+        patch.setattr(run, "shared_rounds", not_shared)
         return run_queues(tasks)
 
 
@@ -174,7 +178,7 @@ def test_verdicts_are_those_of_ranks_one_by_one(name: str, monkeypatch: pytest.M
     nothing = property(lambda _: False)
     monkeypatch.setattr(task_uses.Use, "is_uniform", nothing)
     monkeypatch.setattr(task_uses.Use, "has_same_parts", nothing)
-    monkeypatch.setattr(run, "shared_rounds", lambda _: None)
+    monkeypatch.setattr(run, "shared_rounds", not_shared)
     monkeypatch.setattr(
         OrderProof, "know_all", property(lambda p: np.zeros(p.tasks.per_rank, dtype=np.bool_))
     )
