@@ -126,6 +126,7 @@ def find_dependences(program: ProgramOp, granularity: Granularity) -> list[Depen
                     events.target,
                     np.array(events.counts),
                     events.peer,
+                    events.among,
                 )
             )
         for use in own:

@@ -14,6 +14,7 @@ from hpmoe_ir.dialects.tile import BufferOp, MemorySpace, buffer_bytes, buffers_
 from hpmoe_ir.integers import ceil_div
 from hpmoe_ir.passes.analysis.task_uses import PAIRS, Meeting, Use, conflicts, meeting
 from hpmoe_ir.passes.proof.order import OrderProof
+from hpmoe_ir.passes.proof.ranges import ordered_by_range
 from hpmoe_ir.passes.proof.run import RankSets, has_rank, rank_bits
 from hpmoe_ir.passes.proof.tasks import NONE, QueueTasks
 
@@ -43,6 +44,8 @@ def _check_pair(proof: OrderProof, first: Use, second: Use, *, whole: bool = Fal
         one = first.part(owners)
         met = meeting(one, one if first is second else second.part(owners), whole=whole)
         groups = _open_groups(proof, met)
+        if groups.size:
+            groups = groups[~ordered_by_range(proof.tasks, met)[groups]]
         if groups.size:
             _check_each(proof, met, groups)
 
@@ -75,6 +78,8 @@ def _open_groups(proof: OrderProof, met: Meeting) -> IntArray:
     if second.access.peer is not None:
         return np.arange(met.groups)
     groups = _unknown_groups(proof, met, np.arange(met.groups), proof.knows_alike)
+    if groups.size:
+        groups = groups[~ordered_by_range(proof.tasks, met)[groups]]
     if not groups.size:
         return groups
     if first.access.peer is None:

@@ -15,6 +15,10 @@ itself are ordered by `OrderProof`: a put that sends no signal has accessed no r
 The vector clocks of all tasks (`clocks_of`) are a table of ranks x tasks x cores. They follow from
 the rounds and from events within each rank only, and are computed for a few ranks when they are
 needed. So are the sets of ranks that a task knows.
+
+A wait for a range of events is for some that the route names. The simulated task waits for all that
+can be in the range: if all tasks end so, they do under every routing. It inherits no clock from
+them, since the range may be empty; `passes.proof.ranges` says what it orders.
 """
 
 from __future__ import annotations
@@ -238,6 +242,7 @@ def run_queues(tasks: QueueTasks) -> QueueRun:
     for credit in tasks.credits:
         givers[credit.tasks] = True
     missing = tasks.needed
+    joins = _open_joins(tasks)
     heads = tasks.queue_starts[:-1].copy()
     ends = tasks.queue_starts[1:]
     rounds: list[TaskArray] = []
@@ -245,7 +250,8 @@ def run_queues(tasks: QueueTasks) -> QueueRun:
         waiting = np.flatnonzero(heads < ends)
         head = tasks.queues[heads[waiting]]
         waits = tasks.waits[head]
-        ready = np.flatnonzero(((waits == NONE) | (missing[waits] <= 0)).all(axis=1))
+        ready = ((waits == NONE) | (missing[waits] <= 0)).all(axis=1)
+        ready = np.flatnonzero(ready & joins.closed(head))
         if not ready.size:
             break
         now = head[ready]
@@ -256,6 +262,7 @@ def run_queues(tasks: QueueTasks) -> QueueRun:
         giving = now[givers[now]]
         for credit in tasks.credits if giving.size else ():
             missing[credit.events[np.isin(credit.tasks, giving)]] -= 1
+        joins.update(missing <= 0)
     return QueueRun(tasks, rounds, False, heads)
 
 
@@ -277,6 +284,7 @@ def shared_rounds(tasks: QueueTasks) -> list[TaskArray] | None:
     missing = tasks.needed.reshape(ranks, events)
     by_event = missing.reshape(-1)
     reached = (missing <= 0).all(axis=0)
+    joins = _open_joins_of_all(tasks)
     heads, ends = tasks.queue_starts[: tasks.cores].copy(), tasks.queue_starts[1 : tasks.cores + 1]
     rounds: list[TaskArray] = []
     while True:
@@ -285,7 +293,7 @@ def shared_rounds(tasks: QueueTasks) -> list[TaskArray] | None:
             return rounds
         head = tasks.queues[heads[waiting]]
         own = tasks.own_waits[head]
-        ready = ((own == NONE) | reached[own]).all(axis=1)
+        ready = ((own == NONE) | reached[own]).all(axis=1) & joins.closed(head)
         for some, event in tasks.unlike_events(head):
             reached_there = missing[of_rank, event] <= 0
             ready[some] &= (reached[event] | reached_there).all(axis=0)
@@ -310,6 +318,51 @@ def shared_rounds(tasks: QueueTasks) -> list[TaskArray] | None:
             np.subtract.at(by_event, event, 1)
             changed = np.unique(event % events)
             reached[changed] = (missing[:, changed] <= 0).all(axis=0)
+        joins.update(reached)
+
+
+class _OpenJoins:
+    """How many events of each join are not reached yet."""
+
+    def __init__(self, join_of: IntArray, joins: int, waited: IntArray) -> None:
+        """Takes the joins of each event, their number, and [tasks, n] those that tasks wait for."""
+        self._join_of, self._waited, self._joins = join_of, waited, joins
+        self._reached = np.zeros(len(join_of), dtype=np.bool_)
+        self._open = self._count(join_of)
+
+    def closed(self, tasks: TaskArray) -> BoolArray:
+        """Returns which tasks have all events reached of the joins that they wait for."""
+        joins = self._waited[tasks]
+        return ((joins == NONE) | (self._open[joins] == 0)).all(axis=1)
+
+    def update(self, reached: BoolArray) -> None:
+        """Notes which events are reached now."""
+        if self._joins:
+            self._open -= self._count(self._join_of[reached & ~self._reached])
+            self._reached = reached.copy()
+
+    def _count(self, joins: IntArray) -> IntArray:
+        return np.bincount(joins[joins != NONE], minlength=max(1, self._joins))
+
+
+def _open_joins(tasks: QueueTasks) -> _OpenJoins:
+    """Returns the joins of all ranks."""
+    width = max((len(joins) for joins in tasks.joins_of.values()), default=0)
+    waited = np.full((tasks.ranks * tasks.per_rank, width), NONE)
+    for task, joins in tasks.joins_of.items():
+        waited[task, : len(joins)] = joins
+    return _OpenJoins(tasks.join_of, tasks.joins, waited)
+
+
+def _open_joins_of_all(tasks: QueueTasks) -> _OpenJoins:
+    """Returns the joins of rank 0; a task waits for those that it waits for on any rank, as joins
+    of rank 0."""
+    waited = np.full((tasks.per_rank, len(tasks.ranges) * tasks.ranks), NONE)
+    for n, wait in enumerate(tasks.ranges):
+        begin = wait.joins[:1] - wait.last[:1]
+        own = slice(n * tasks.ranks, (n + 1) * tasks.ranks)
+        waited[wait.tasks[0], own] = (wait.last + begin).T
+    return _OpenJoins(tasks.join_of[: tasks.events_per_rank], tasks.joins, waited)
 
 
 def know_all(run: QueueRun, clocks: Clocks) -> BoolArray:
@@ -402,9 +455,14 @@ def _ranks_after(run: QueueRun) -> RanksAfter:
     with_rows = ranks_after
     if tasks.credits:
         with_rows = ranks_after.copy()
+        # Of the tasks that wait for ranges, one on the event's rank waits for a part with rows.
+        ranged = (tasks.join_of != NONE).any(axis=1)
         for events, givers in zip(tasks.signals.T, tasks.givers.T, strict=True):
             some = np.flatnonzero((events != NONE) & (givers != NONE))
             with_rows[some] |= by_event[events[some]]
+            some = some[ranged[events[some]]]
+            owner = events[some] // tasks.events_per_rank * tasks.per_rank
+            with_rows[some] |= rank_bits(tasks, owner)
     return RanksAfter(ranks_after, with_rows)
 
 
@@ -436,20 +494,26 @@ def waiting_cycle(run: QueueRun) -> list[tuple[int, int, int]]:
     edges: dict[int, dict[int, tuple[int, int]]] = {}
     for core, head in head_of.items():
         edges[core] = {}
-        for event in tasks.waits[head]:
-            if event == NONE:
-                continue
-            telling = np.append(tasks.signallers_of(int(event)), tasks.givers_of(int(event)))
+        for event in _events_waited(run, head):
+            telling = np.append(tasks.signallers_of(event), tasks.givers_of(event))
             for task in telling:
                 other = int(tasks.core[task])
                 if other in head_of and index[task] >= run.heads[other]:
-                    edges[core].setdefault(other, (int(event), int(task)))
+                    edges[core].setdefault(other, (event, int(task)))
     best: list[tuple[int, int, int]] = []
     for start in list(head_of)[:64]:
         found = _shortest_cycle(start, edges)
         if found and (not best or len(found) < len(best)):
             best = [(head_of[a], *edges[a][b]) for a, b in found]
     return best
+
+
+def _events_waited(run: QueueRun, task: int) -> Iterator[int]:
+    """Yields the events that a task waits for, also those that may be in its ranges."""
+    tasks = run.tasks
+    yield from (int(event) for event in tasks.waits[task] if event != NONE)
+    for join in tasks.joins_of.get(task, ()):
+        yield from map(int, tasks.events_of_join(join))
 
 
 def _shortest_cycle(

@@ -22,6 +22,7 @@ from hpmoe_ir.dialects.access import (
     RowSegment,
     RowSelector,
     StaticSelector,
+    TileExpert,
     WholeSelector,
     format_access,
 )
@@ -42,7 +43,7 @@ class _Rows:
     """A number of rows that the route has."""
 
     query: tuple[str | int, ...]
-    """Kind of rows, source groups, number of chunks and alignment."""
+    """Kind of rows, source groups, number of chunks and alignment; of tiles, how they are cut."""
     operands: tuple[AffineExpr, ...]
 
 
@@ -138,7 +139,7 @@ def _extents(tasks: QueueTasks, family: TasksOp, access: Access) -> list[_Extent
     found: list[_Extent] = []
     for selector, extent in zip(access.selectors, content.dims, strict=True):
         match selector:
-            case IndexSelector():
+            case IndexSelector() | TileExpert():
                 continue
             case StaticSelector():
                 found.append(_Columns(selector, extent))
@@ -166,6 +167,8 @@ def _rows(
         case _:
             pass
     chunk = query.chunk
+    if query.cut is not None:
+        return _Rows((segment, query.cut.count, query.cut.rows), (RANK, *operands))
     return _Rows((segment, groups, chunk.count, chunk.align), (*operands, chunk.index))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -54,6 +55,20 @@ class Credit:
 
 
 @dataclass(frozen=True)
+class RangeWait:
+    """A wait of a family for ranges of events, which depend on the route."""
+
+    op: WaitOp
+    event: EventOp
+    tasks: IntArray
+    """[ranks, tasks] the tasks that wait."""
+    last: IntArray
+    """[ranks, tasks] number of the last coordinates of the events that each task waits for."""
+    joins: IntArray
+    """[ranks, tasks] the join of all events that may be in a task's range."""
+
+
+@dataclass(frozen=True)
 class QueueTasks(TaskNumbers):
     """The tasks of a queue program: N tasks and E events over all ranks, C cores per rank."""
 
@@ -84,6 +99,12 @@ class QueueTasks(TaskNumbers):
     """[E] signals of each event in a launch."""
     in_turn: BoolArray
     """[E] whether an event has two counters, used in alternate launches."""
+    ranges: list[RangeWait]
+    """The waits for ranges of events."""
+    join_of: IntArray
+    """[E, K] the joins that an event is in, NONE where it is in fewer."""
+    joins: int
+    """Number of joins: sets of events of a rank that differ in the coordinates of a range only."""
     own_waits: TaskArray
     """[T, most waits of a task] for each of the T tasks of a rank the event of rank 0 that it waits
     for on rank 0, if on each rank it waits for the same event of that rank; else NONE."""
@@ -179,7 +200,22 @@ class QueueTasks(TaskNumbers):
             credits=credits,
             thresholds=self.thresholds[:events],
             in_turn=self.in_turn[:events],
+            ranges=[],
+            join_of=self.join_of[:events],
         )
+
+    @cached_property
+    def joins_of(self) -> dict[int, list[int]]:
+        """The joins that a task may wait for, by task; only of tasks that wait for ranges."""
+        found: dict[int, list[int]] = {}
+        for wait in self.ranges:
+            for task, join in zip(wait.tasks.flat, wait.joins.flat, strict=True):
+                found.setdefault(int(task), []).append(int(join))
+        return found
+
+    def events_of_join(self, join: int) -> IntArray:
+        """Returns the events of a join."""
+        return np.flatnonzero((self.join_of == join).any(axis=1))
 
     def givers_of(self, event: int) -> IntArray:
         """Returns the tasks that give credits to an event."""
@@ -257,7 +293,7 @@ def queue_tasks(program: ProgramOp) -> QueueTasks:
                 alike[own, column] = np.where(same, event[0], NONE)
         return table.reshape(ranks * per_rank, -1), alike
 
-    waits, own_waits = columns(waits_of(program))
+    waits, own_waits = columns([w for w in waits_of(program) if w.event_range is None])
     signals, own_signals = columns(signals_of(program))
     givers = np.full((ranks, per_rank, signals.shape[1]), NONE, dtype=word)
     credits: list[Credit] = []
@@ -278,6 +314,7 @@ def queue_tasks(program: ProgramOp) -> QueueTasks:
                     rank * events_per_rank + own_events,
                 )
             )
+    ranges, join_of, joins = _ranges(numbers, events, first_event, events_per_rank)
     return QueueTasks(
         program,
         ranks,
@@ -298,9 +335,45 @@ def queue_tasks(program: ProgramOp) -> QueueTasks:
         credits,
         np.tile(thresholds, ranks),
         np.tile(in_turn, ranks),
+        ranges,
+        join_of,
+        joins,
         own_waits,
         own_signals,
     )
+
+
+def _ranges(
+    numbers: TaskNumbers, events: Sequence[EventOp], first: dict[str, int], events_per_rank: int
+) -> tuple[list[RangeWait], IntArray, int]:
+    """Returns the waits for ranges, the joins of each event, and the number of joins."""
+    found: list[RangeWait] = []
+    columns: list[IntArray] = []
+    begin: dict[tuple[str, int], int] = {}
+    count = 0
+    rank = np.arange(numbers.ranks, dtype=np.int64)[:, None]
+    for op in waits_of(numbers.program):
+        if op.event_range is None:
+            continue
+        event = next(e for e in events if e.sym_name.data == op.event_name)
+        extents = event.extents[op.event_range.dims :]
+        size = prod(extents)
+        key = (op.event_name, op.event_range.dims)
+        if key not in begin:
+            begin[key] = count
+            column = np.full((numbers.ranks, events_per_rank), NONE)
+            own = slice(first[op.event_name], first[op.event_name] + event.event_count)
+            column[:, own] = count + rank * size + np.arange(event.event_count) % size
+            columns.append(column.ravel())
+            count += numbers.ranks * size
+        family = next(f for f in numbers.families if f.sym_name.data == op.family_name)
+        last = np.zeros((numbers.ranks, family.task_count), dtype=np.int64)
+        for expr, extent in zip(op.index_exprs, extents, strict=True):
+            last = last * extent + task_values(family, expr, numbers.ranks)
+        joins = begin[key] + rank * size + last
+        found.append(RangeWait(op, event, numbers.tasks_of(family), last, joins))
+    none = np.zeros((numbers.ranks * events_per_rank, 0), dtype=np.int64)
+    return found, np.stack(columns, axis=1) if columns else none, count
 
 
 def _queues(program: ProgramOp, first: dict[str, int]) -> tuple[list[str], IntArray, IntArray]:
