@@ -193,7 +193,7 @@ def auto_lowerings(layer: Layer) -> list[LowerMoePass]:
         matrix_shares=machine.aic_cores,
         vector_chunks=machine.aic_cores,
     )
-    tiles = replace(default, row_cut="tiles", policy=Tiles())
+    tiles = replace(default, row_cut="tiles", policy=Tiles(), token_chunks=overlap.token_chunks)
     numbered = [replace(tiles, return_cols=columns) for columns in (quarter, seventh)]
     return [default, *numbered, *fine, shared]
 

@@ -61,12 +61,20 @@ class Tiles(Policy):
         last = {p for r in returns for p in graph.before[r]} | returns
         keys: list[IntArray] = []
         cores: list[IntArray] = []
+        before = 0
         for i, family in enumerate(families):
             phase = _phase(family, segments[i])
             column = _column(family) if i in last or phase == AFTER else np.zeros(1, np.int64)
             places = expert_places(family, expert_of(family))
             columns = [phase, depths[i], column, i, places]
             keys.append(np.stack(np.broadcast_arrays(*columns), axis=1).astype(np.int64))
+            if phase == BEFORE:
+                # Family after family goes on where the one before it has ended, so that the task
+                # that builds the route has a core of its own beside those that place tokens.
+                turn = before + np.arange(family.task_count)
+                cores.append(turn % work.cores[family.core_kind])
+                before += family.task_count
+                continue
             cores.append(self._cores(work, family, phase, keys[-1]))
         return Order(keys, cores=cores)
 
@@ -87,7 +95,7 @@ class Tiles(Policy):
             in_block = turn - column * (family.task_count // blocks)
             return (in_block + column * ceil_div(count, blocks)) % count
         lanes = self._lane_count(work)
-        if not lanes or phase == BEFORE:
+        if not lanes:
             return turn % count
         if phase in (DISPATCH, RETURNS):
             return turn % lanes
