@@ -50,14 +50,21 @@ def _ordered(
     for expr, extent in zip(join.source, join.extents, strict=True):
         leading = leading * extent + task_values(first.family, expr, tasks.ranks)
     begin = tasks.first_event[wait.op.event_name]
-    base = first.owner * tasks.events_per_rank + begin + leading.ravel() * size
+    at = _place(tasks, first)
+    base = first.owner * tasks.events_per_rank + begin + leading[at] * size
     signals = tasks.signals[first.tasks]
     own = (signals != NONE) & (signals >= base[:, None]) & (signals < base[:, None] + size)
     last = np.where(own, signals - base[:, None], NONE).max(axis=1, initial=NONE)
     # Those that meet differ from each other in the rows only: they agree in the last coordinates.
     lowest, highest = _limits(met.first_group, last, met.groups)
-    other = _limits(met.second_group, wait.last.ravel(), met.groups)
+    other = _limits(met.second_group, wait.last[_place(tasks, second)], met.groups)
     return (lowest == highest) & (lowest == other[0]) & (lowest == other[1]) & (lowest != NONE)
+
+
+def _place(tasks: QueueTasks, use: Use) -> tuple[IntArray, IntArray]:
+    """Returns the rank and the grid point of each task of a use."""
+    point = use.tasks % tasks.per_rank - tasks.first[use.family.sym_name.data]
+    return use.tasks // tasks.per_rank, point
 
 
 def _limits(groups: IntArray, values: IntArray, count: int) -> tuple[IntArray, IntArray]:
