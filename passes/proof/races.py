@@ -136,8 +136,9 @@ def _unknown_groups(
         unknown = np.zeros(met.groups, dtype=np.bool_)
         unknown[met.first_group[~here]] = True
         here &= bad[met.first_group] & ~unknown[met.first_group]
-        codes = np.unique(met.first_group[here] * len(tasks.thresholds) + events[here])
-        pairs = np.stack([codes // len(tasks.thresholds), codes % len(tasks.thresholds)], axis=1)
+        numbered: IntArray = met.first_group[here] * len(tasks.thresholds) + events[here]
+        codes: IntArray = np.unique(numbered)
+        pairs: IntArray = np.stack([codes // len(tasks.thresholds), codes % len(tasks.thresholds)], axis=1)
         # One second task of each group first: most groups that fail, do so with any.
         known = knows(met.second.tasks[order[starts[pairs[:, 0]]]], pairs[:, 1])
         unknown[pairs[~known, 0]] = True
