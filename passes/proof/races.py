@@ -138,7 +138,9 @@ def _unknown_groups(
         here &= bad[met.first_group] & ~unknown[met.first_group]
         numbered: IntArray = met.first_group[here] * len(tasks.thresholds) + events[here]
         codes: IntArray = np.unique(numbered)
-        pairs: IntArray = np.stack([codes // len(tasks.thresholds), codes % len(tasks.thresholds)], axis=1)
+        pairs: IntArray = np.stack(
+            [codes // len(tasks.thresholds), codes % len(tasks.thresholds)], axis=1
+        )
         # One second task of each group first: most groups that fail, do so with any.
         known = knows(met.second.tasks[order[starts[pairs[:, 0]]]], pairs[:, 1])
         unknown[pairs[~known, 0]] = True
