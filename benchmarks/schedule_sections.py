@@ -100,7 +100,7 @@ def routing(options: Options) -> Section:
         ["direction", "routing", "ranks", "schedule"],
         lambda c: [c.direction, c.routing, str(c.ranks), c.schedule],
     )
-    text = "All ranks are simulated. Schedules, auto among them, are those for balanced routing."
+    text = "All ranks are simulated; auto is chosen for uniform routing."
     return Section("Routing", text, cases, table)
 
 

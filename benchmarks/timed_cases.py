@@ -64,10 +64,16 @@ class Case:
         return replace(self, schedule="serial", without=())
 
     @property
-    def program(self) -> tuple[str, int, int, str, str, tuple[str, ...]]:
+    def chosen_for(self) -> str:
+        """The routing for which `auto` is chosen: balanced for balanced, uniform for any other."""
+        return "balanced" if self.routing == "balanced" else "uniform"
+
+    @property
+    def program(self) -> tuple[str, int, int, str, str, tuple[str, ...], str]:
         """What is compiled: cases in which it is equal share it."""
+        chosen = self.chosen_for if self.schedule == AUTO_SCHEDULE else ""
         tokens = self.tokens or 0
-        return self.preset, self.ranks, tokens, self.schedule, self.direction, self.without
+        return self.preset, self.ranks, tokens, self.schedule, self.direction, self.without, chosen
 
 
 @dataclass(frozen=True)
@@ -162,7 +168,9 @@ class Runs:
         module = layer_module(self.layer(case.preset, case.ranks, case.tokens))
         backward = DeriveBackwardPass() if case.direction == "backward" else None
         if case.schedule == AUTO_SCHEDULE:
-            layer = Layer(self.ctx, module, backward, self.machine, over_memory=True)
+            layer = Layer(
+                self.ctx, module, backward, self.machine, case.chosen_for, over_memory=True
+            )
             passes = choose(layer, auto_candidates(layer))[0].passes
         else:
             passes = find_schedule(case.schedule).passes(self.machine, over_memory=True)
