@@ -39,7 +39,7 @@ class _Side:
     @property
     def misplaced(self) -> float:
         """How far sorted values are from the sorted expected ones: 0 if only the order is wrong."""
-        scale = np.maximum(np.median(np.abs(self.expected)), 1e-12)
+        scale = max(float(np.median(np.abs(self.expected))), 1e-12)
         found, expected = np.sort(self.found), np.sort(self.expected)
         return float(np.mean(np.minimum(np.abs(found - expected) / scale, 1)))
 
@@ -115,7 +115,7 @@ def _check_order_of_times(rows: Sequence[OpRow], file: str) -> None:
         file,
         wrong[0][1],
         "start, duration and wait of successive tasks differ",
-        _Side(Column.DURATION, duration, step - wait),
+        _Side(Column.DURATION, duration, np.subtract(step, wait, dtype=np.float64)),
         _Side(Column.WAIT, wait, step - duration),
     )
 
@@ -269,5 +269,5 @@ def _disagreement(rows: Sequence[OpRow], size: Callable[[OpRow], int], pipe: Pip
     us = np.array([row.pipes[pipe].us for row in known])
     if len(set(per_core)) < 3 or len(set(us)) < 3:
         return 0.0
-    ranks = [np.argsort(np.argsort(values)).astype(np.float64) for values in (per_core, us)]
-    return float(1 - np.corrcoef(*ranks)[0, 1])
+    first, second = (np.argsort(np.argsort(values)).astype(np.float64) for values in (per_core, us))
+    return float(1 - np.corrcoef(np.stack([first, second]))[0, 1])

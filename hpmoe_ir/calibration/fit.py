@@ -324,7 +324,9 @@ def _collectives(rows: Sequence[OpRow], timeline: Timeline | None) -> list[_Coll
     transfers = timeline.transfers if timeline else ()
     if not transfers:
         return []
-    common = set.intersection(*({t.source, t.target} for t in transfers))
+    common = {transfers[0].source, transfers[0].target}
+    for transfer in transfers:
+        common &= {transfer.source, transfer.target}
     if len(common) != 1:
         return []
     rank = common.pop()

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import cast
 
 from hpmoe_ir.diagnostics import InputError
 
@@ -215,7 +216,10 @@ class _Cells:
     record: dict[str, str]
 
     def row(self) -> OpRow:
-        if None in self.record or None in self.record.values():
+        # DictReader keeps surplus cells and fills missing ones under or with None.
+        if any(
+            cell is None for cell in cast("list[object]", [*self.record, *self.record.values()])
+        ):
             raise InputError("expected as many cells as columns", f"{self.file}:{self.line}")
         aic = self.cores(Column.AIC_TIME, Column.AIC_CYCLES, "aic")
         aiv = self.cores(Column.AIV_TIME, Column.AIV_CYCLES, "aiv")

@@ -50,18 +50,21 @@ def read_trace_view(text: str, file: str) -> Timeline:
     transfers: list[Transfer] = []
     ranks: list[int] = []
     for event in cast("list[Any]", events):
-        arguments = cast("dict[str, Any]", event).get("args") if isinstance(event, dict) else None
+        if not isinstance(event, dict):
+            continue
+        fields = cast("dict[str, Any]", event)
+        arguments = fields.get("args")
         if not isinstance(arguments, dict):
             continue
         values = cast("dict[str, Any]", arguments)
         try:
             if RANKS in values:
                 ranks.append(int(values[RANKS]))
-            if SIZE in values and TARGET in values:
+            if SIZE in values and _between_ranks(values):
                 transfers.append(
                     Transfer(
-                        float(event["ts"]),
-                        float(event["dur"]),
+                        float(fields["ts"]),
+                        float(fields["dur"]),
                         int(values[SIZE]),
                         int(values[SOURCE]),
                         int(values[TARGET]),
@@ -74,6 +77,16 @@ def read_trace_view(text: str, file: str) -> Timeline:
                 file,
             ) from e
     return Timeline(tuple(transfers), max(ranks, default=None))
+
+
+LOCAL = 2**32 - 1
+"""Number of a rank in a copy within the rank."""
+
+
+def _between_ranks(values: dict[str, Any]) -> bool:
+    """Whether a task of a collective has two different ranks."""
+    ranks = [values.get(name) for name in (SOURCE, TARGET)]
+    return all(isinstance(r, int) and r < LOCAL for r in ranks) and ranks[0] != ranks[1]
 
 
 def trace_view_file(transfers: Iterable[Transfer], ranks: int) -> bytes:
