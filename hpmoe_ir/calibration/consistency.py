@@ -177,7 +177,7 @@ def _check_pipe(rows: Sequence[OpRow], pipe: Pipe, file: str) -> None:
             file,
             known[int(np.argmax(off))][0],
             "the time of the pipe is not that part of the core's time",
-            _Side(pipe.time_column, us, ratio * core),
+            _Side(pipe.time_column, us, np.multiply(ratio, core, dtype=np.float64)),
             _Side(pipe.ratio_column, ratio, us / core),
         )
 

@@ -10,7 +10,7 @@ from typing_extensions import TypeVar
 
 from hpmoe_ir.calibration.linear import LinearFit, robust_fit
 from hpmoe_ir.calibration.op_summary import OpRow, Pipe
-from hpmoe_ir.calibration.trace_view import Timeline
+from hpmoe_ir.calibration.trace_view import Timeline, Transfer
 from hpmoe_ir.calibration.work import Elementwise, Product, elementwise_of, product_of
 from hpmoe_ir.machines.machine import Machine
 from hpmoe_ir.machines.rates import RATE_NAMES
@@ -321,7 +321,7 @@ def _collectives(rows: Sequence[OpRow], timeline: Timeline | None) -> list[_Coll
 
     The rank of the profile is the one that takes part in every transfer.
     """
-    transfers = timeline.transfers if timeline else ()
+    transfers: list[Transfer] = list(timeline.transfers) if timeline else []
     if not transfers:
         return []
     common = {transfers[0].source, transfers[0].target}

@@ -51,7 +51,7 @@ def robust_fit(factors: Float64Array, us: Float64Array) -> LinearFit | None:
     deviation, weights = rounding, np.ones(len(us))
     residuals = np.zeros(len(us))
     for _ in range(ROUNDS):
-        residuals = 1 - scaled @ _solved(scaled, weights / deviation)
+        residuals = _residuals(scaled, _solved(scaled, weights / deviation))
         # What rounding does not explain shows in the longest times.
         rest = MAD * float(np.median(np.abs(residuals[longest])))
         deviation = np.maximum(rest, rounding)
@@ -61,13 +61,19 @@ def robust_fit(factors: Float64Array, us: Float64Array) -> LinearFit | None:
     if len(kept) < count + 2 or np.linalg.matrix_rank(kept) < count:
         return None
     values = _solved(kept, 1 / deviation)
-    residuals = 1 - kept @ values
+    residuals = _residuals(kept, values)
     weighted = kept / deviation[:, None]
     # At least the errors that were assumed, more if the residuals are larger.
     chi = float(np.sum((residuals / deviation) ** 2)) / (len(kept) - count)
-    errors = np.sqrt(max(chi, 1.0) * np.diag(np.linalg.inv(weighted.T @ weighted)))
+    covariance = np.asarray(np.linalg.inv(np.dot(weighted.T, weighted)), dtype=np.float64)
+    errors = np.sqrt(max(chi, 1.0) * covariance.diagonal())
     rms = float(np.sqrt(np.mean(residuals**2)))
     return LinearFit(values / scale, errors / scale, rms, len(kept))
+
+
+def _residuals(factors: Float64Array, values: Float64Array) -> Float64Array:
+    """Returns 1 - factors * values."""
+    return np.asarray(1 - np.dot(factors, values), dtype=np.float64)
 
 
 def _solved(factors: Float64Array, weights: Float64Array) -> Float64Array:
