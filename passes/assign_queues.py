@@ -25,7 +25,7 @@ from hpmoe_ir.dialects.tile import (
     families_of,
 )
 from hpmoe_ir.dialects.tile.signature import copy_signature
-from hpmoe_ir.dialects.tile.types import AccessAttr, IndexAttr
+from hpmoe_ir.dialects.tile.types import AccessAttr, EventRangeAttr, IndexAttr
 from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import Machine
 from hpmoe_ir.options.machine import MachineOption
@@ -247,6 +247,8 @@ def _replace_dim(
                 d.peer = IndexAttr(change(d.peer.data))
         if d.consumer.root_reference == family.sym_name:
             d.target = indices(d.target)
+            if d.event_range is not None:
+                d.among = EventRangeAttr(d.event_range.map_exprs(change))
 
 
 def _event_ops(
@@ -279,7 +281,9 @@ def _event_ops(
             )
         names = [n.data for n in d.consumer_dims]
         waits.append(
-            queue.WaitOp(d.consumer.root_reference.data, names, shared[key], d.target_exprs)
+            queue.WaitOp(
+                d.consumer.root_reference.data, names, shared[key], d.target_exprs, d.event_range
+            )
         )
     return [*events, *signals, *waits]
 

@@ -27,7 +27,8 @@ class ElideDependenciesPass(ModulePass):
     same producer), or in two steps (the tasks waited for have themselves waited for those, on the
     same rank). Chains of three or more dependences are not searched. An empty put that is credited
     sends no signal: a wait for it implies nothing about the tasks that it has itself waited for,
-    except the task that gives the credit.
+    except the task that gives the credit. Nor does a wait for a range of events, which may be
+    empty; and it is never removed.
 
     Needs the dependences of `insert-dependencies`. Promises that any two tasks that must be ordered
     remain ordered. Idempotent.
@@ -77,16 +78,22 @@ class _Analysis:
 
     def implied(self, d: DependenceOp) -> bool:
         """Whether another dependence of the same consumer makes `d` unnecessary."""
+        if d.among is not None:
+            return False
         return any(
-            self._implied_by(d, other) for other in self.into[_consumer(d)] if other is not d
+            self._implied_by(d, other) for other in self._known(_consumer(d)) if other is not d
         )
+
+    def _known(self, consumer: str) -> list[DependenceOp]:
+        """Returns the dependences of a consumer whose events it waits for under every routing."""
+        return [d for d in self.into[consumer] if d.among is None]
 
     def _implied_by(self, d: DependenceOp, other: DependenceOp) -> bool:
         if _producer(other) == _producer(d):
             if _index(self.dependences, other) > _index(self.dependences, d) and _same(d, other):
                 return False
             return all(self._covers_directly(d, other, r) for r in self._ranks(d, other))
-        firsts = [f for f in self.into[_producer(other)] if _producer(f) == _producer(d)]
+        firsts = [f for f in self._known(_producer(other)) if _producer(f) == _producer(d)]
         return any(
             all(self._covers_in_two(d, first, other, r) for r in self._ranks(d, first, other))
             for first in firsts

@@ -38,9 +38,9 @@ from hpmoe_ir.passes.analysis.level import programs_at
 class ExpandTasksPass(ModulePass):
     """Replaces families and queue orders by a `queue.core` for each core that has tasks.
 
-    Each task lists the events it waits for, with the threshold if that is equal on all ranks, its
-    accesses, and its signals. Coordinates are substituted; the rank remains a symbol. The result is
-    for reading and for tests: no pass lowers it.
+    Each task lists the events it waits for, with the threshold of one if that is equal on all
+    ranks, its accesses, and its signals. Coordinates are substituted; the rank remains a symbol.
+    The result is for reading and for tests: no pass lowers it.
 
     Needs a `queue.program`; refuses more tasks than `limit`.
 
@@ -139,6 +139,11 @@ def _task(program: ProgramOp, family: TasksOp, point: int) -> TaskOp:
     for wait in waits_of(program):
         if wait.family_name == name:
             event = events[wait.event_name]
+            if wait.event_range is not None:
+                among = wait.event_range.map_exprs(change)
+                use = EventUse(wait.event_name, index(wait.index_exprs), among=among)
+                waits.append(use)
+                continue
             counts = {
                 int(
                     event.thresholds[flat_events(wait.index_exprs, event.extents, coords, rank, 1)][

@@ -126,6 +126,7 @@ def find_dependences(program: ProgramOp, granularity: Granularity) -> list[Depen
                     events.target,
                     np.array(events.counts),
                     events.peer,
+                    events.among,
                 )
             )
         for use in own:
@@ -183,6 +184,9 @@ def _check_disjoint(program: ProgramOp) -> None:
 
 
 def _check_apart(numbers: TaskNumbers, first: Use, second: Use) -> None:
+    if first.is_uniform and second.is_uniform:
+        # The tasks of each rank meet as those of rank 0 do.
+        first, second = (use.part(range(1)) for use in (first, second))
     met = meeting(first, second)
     pairs = np.bincount(met.first_group, minlength=met.groups)
     pairs *= np.bincount(met.second_group, minlength=met.groups)

@@ -137,7 +137,8 @@ class _Lifetimes:
         joins: dict[str, set[str]] = defaultdict(set)
         follows: dict[str, set[str]] = defaultdict(set)
         for op in program.body.block.ops:
-            if isinstance(op, DependenceOp) and op.peer is None:
+            # A range of events may be empty: it puts no family after another.
+            if isinstance(op, DependenceOp) and op.peer is None and op.among is None:
                 producer = op.producer.root_reference.data
                 consumer = op.consumer.root_reference.data
                 follows[producer].add(consumer)

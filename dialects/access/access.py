@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from xdsl.ir.affine import AffineExpr
 from xdsl.parser import AttrParser
 
-from hpmoe_ir.dialects.access.rows import ROW_SELECTORS, RowQuery, RowSelector
+from hpmoe_ir.dialects.access.rows import GroupedRows, RowQuery, RowSelector, SentRows, TokenRows
 from hpmoe_ir.dialects.access.selector import (
     AxisRange,
     BlockSelector,
@@ -16,7 +16,13 @@ from hpmoe_ir.dialects.access.selector import (
     Selector,
     WholeSelector,
 )
+from hpmoe_ir.dialects.access.tile_rows import TileExpert, TileRows
 from hpmoe_ir.dialects.index import format_index, parse_index
+
+ROW_SELECTORS: dict[str, type[RowSelector]] = {
+    s.keyword: s for s in (TokenRows, GroupedRows, SentRows, TileRows)
+}
+"""The row selectors by their keyword in text."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,7 @@ def parse_access(parser: AttrParser, names: Sequence[str]) -> Access:
 def _parse_selector(parser: AttrParser, names: Sequence[str]) -> Selector:
     if parser.parse_optional_punctuation(":"):
         return WholeSelector()
-    for selector in (BlockSelector, *ROW_SELECTORS.values()):
+    for selector in (BlockSelector, TileExpert, *ROW_SELECTORS.values()):
         # A coordinate may have the name of a selector.
         if selector.keyword not in names and parser.parse_optional_keyword(selector.keyword):
             with parser.in_parens():

@@ -24,6 +24,7 @@ from hpmoe_ir.dialects.access.selector import (
     Chunk,
     KeywordSelector,
     Range,
+    TileCut,
     one_element,
     parse_count,
 )
@@ -86,6 +87,8 @@ class RowSegment(StrEnum):
     RETURN = "return"
     """`(x, p)`: rows received from rank p for global expert x, one of the rank's own, by their
     position in p's send order."""
+    TILE = "tile"
+    """`(t)`: rows of the t-th tile of the rows that the rank's experts receive."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,8 @@ class RowQuery:
     chunk: Chunk
     groups: int = 1
     """Number of source groups, for operand g of `GROUPED`."""
+    cut: TileCut | None = None
+    """How the rows are cut into tiles, for `TILE`."""
 
 
 @dataclass(frozen=True)
@@ -129,8 +134,11 @@ class RowSelector(KeywordSelector):
         Each rank has the largest number of tokens.
         """
 
-    def problem(self, ranks: int) -> str | None:
-        """Returns an error message if the selector is invalid on `ranks` ranks, else None."""
+    def problem(self, ranks: int, local_experts: int) -> str | None:
+        """Returns an error message if the selector is invalid, else None.
+
+        `local_experts` is the number of experts of each of `ranks` ranks, 0 without a route.
+        """
         return None
 
     def sender(self, ranks: int, local_experts: int) -> AffineExpr | None:
@@ -229,7 +237,7 @@ class GroupedRows(RowSelector):
         segments = [(last - first) * of_expert for first, last in bounds]
         return _chunk_rows(self.chunk, segments)[at(self.group), at(self.chunk.index)]
 
-    def problem(self, ranks: int) -> str | None:
+    def problem(self, ranks: int, local_experts: int) -> str | None:
         if self.groups <= ranks:
             return None
         return f"{self.groups} source groups of {ranks} ranks"
@@ -281,12 +289,6 @@ class SentRows(RowSelector):
 
     def sender(self, ranks: int, local_experts: int) -> AffineExpr | None:
         return self.expert // local_experts
-
-
-ROW_SELECTORS: dict[str, type[RowSelector]] = {
-    s.keyword: s for s in (TokenRows, GroupedRows, SentRows)
-}
-"""The row selectors by their keyword in text."""
 
 
 def group_bounds(group: int, groups: int, ranks: int) -> Range:

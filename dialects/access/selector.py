@@ -53,6 +53,35 @@ class Chunk:
         return cls(index, count, parse_count(parser))
 
 
+@dataclass(frozen=True)
+class TileCut:
+    """`of 300 by 128` - at most 300 tiles of 128 rows, or of a multiple of that.
+
+    See `hpmoe_ir.dialects.access.tile_rows`.
+    """
+
+    count: int
+    rows: int
+
+    def text(self) -> str:
+        """Returns the text; `parse` reads it back."""
+        return f"of {self.count} by {self.rows}"
+
+    @classmethod
+    def parse(cls, parser: AttrParser) -> TileCut:
+        """Parses the cut at the end of a selector of tiles."""
+        parser.parse_keyword("of")
+        count = parse_count(parser)
+        parser.parse_keyword("by")
+        return cls(count, parse_count(parser))
+
+    def problem(self, local_experts: int) -> str | None:
+        """Returns an error message if the tiles may be too few, else None."""
+        if local_experts <= self.count:
+            return None
+        return f"expected a tile for each of {local_experts} local experts, found {self.count}"
+
+
 WHOLE_SEGMENT = Chunk()
 """The chunk that is a whole segment."""
 
@@ -93,6 +122,9 @@ class Selector(ABC):
     A subclass is a frozen dataclass. Its index expressions are its fields of type `AffineExpr` and
     those of its `Chunk`.
     """
+
+    drops_dimension: ClassVar[bool] = False
+    """Whether it selects one element, so that the tile has no such dimension."""
 
     @abstractmethod
     def text(self, names: Sequence[str]) -> str:
@@ -168,6 +200,8 @@ class WholeSelector(StaticSelector):
 @dataclass(frozen=True)
 class IndexSelector(StaticSelector):
     """`e` - one index of a static dimension; the dimension is dropped from the tile."""
+
+    drops_dimension = True
 
     index: AffineExpr
 

@@ -18,12 +18,13 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from hpmoe_ir.dialects.access import EventRange, event_text, parse_event
 from hpmoe_ir.dialects.index import dims_used, format_index, parse_index
 from hpmoe_ir.dialects.queue.program import ProgramOp, events_of
 from hpmoe_ir.dialects.tile import buffers_of, families_of
-from hpmoe_ir.dialects.tile.credit import credit_text, parse_credit, verify_credit
-from hpmoe_ir.dialects.tile.types import IndexAttr
-from hpmoe_ir.dialects.tile.verify import verify_event_index, verify_peer
+from hpmoe_ir.dialects.tile.credit import credit_text, parse_credit, route_of, verify_credit
+from hpmoe_ir.dialects.tile.types import EventRangeAttr, IndexAttr
+from hpmoe_ir.dialects.tile.verify import verify_event_index, verify_event_range, verify_peer
 
 
 class _EventUseOp(IRDLOperation):
@@ -51,9 +52,14 @@ class _EventUseOp(IRDLOperation):
         """Name of the family of events."""
         return self.event.root_reference.data
 
+    @property
+    def event_range(self) -> EventRange | None:
+        """Range of the first coordinates of the events; None for one event."""
+        return None
+
     def _print_use(self, printer: Printer, preposition: str) -> None:
         names = [n.data for n in self.dims]
-        index = ", ".join(format_index(e, names) for e in self.index_exprs)
+        index = event_text(self.event_range, self.index_exprs, names)
         printer.print_string(
             f" @{self.family_name} ({', '.join(names)}) {preposition} @{self.event_name} ({index})"
         )
@@ -61,18 +67,17 @@ class _EventUseOp(IRDLOperation):
     @staticmethod
     def _parse_use(
         parser: Parser, preposition: str
-    ) -> tuple[str, list[str], str, list[AffineExpr]]:
+    ) -> tuple[str, list[str], str, list[AffineExpr], EventRange | None]:
         family = parser.parse_symbol_name().data
         names = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_identifier)
         parser.parse_keyword(preposition)
         event = parser.parse_symbol_name().data
-        index = parser.parse_comma_separated_list(
-            parser.Delimiter.PAREN, lambda: parse_index(parser, names)
-        )
-        return family, names, event, index
+        among, index = parse_event(parser, names)
+        return family, names, event, index, among
 
     def _verify_use(self) -> None:
-        used = {d for e in self.index_exprs for d in dims_used(e)}
+        ranged = () if self.event_range is None else self.event_range.exprs
+        used = {d for e in (*ranged, *self.index_exprs) for d in dims_used(e)}
         if used and max(used) >= len(self.dims):
             raise VerifyException("the event's index uses a coordinate the family does not have")
         program = self.parent_op()
@@ -88,13 +93,21 @@ class _EventUseOp(IRDLOperation):
         event = events_of(program).get(self.event_name)
         if event is None:
             raise VerifyException(f"no family of events @{self.event_name}")
-        if len(event.extents) != len(self.index):
+        among = self.event_range
+        ranged = 0 if among is None else among.dims
+        if len(event.extents) != ranged + len(self.index):
             raise VerifyException(
-                f"@{self.event_name} has {len(event.extents)} coordinates, found {len(self.index)}"
+                f"@{self.event_name} has {len(event.extents)} coordinates, found "
+                f"{ranged + len(self.index)}"
             )
         where = f"@{self.family_name}"
         ranks = program.ranks.value.data
-        verify_event_index(where, self.index_exprs, event.extents, family, self.dims, ranks)
+        if among is not None:
+            route = route_of(family, buffers_of(program))
+            verify_event_range(where, among, event.extents, family, route, ranks)
+        verify_event_index(
+            where, self.index_exprs, event.extents[ranged:], family, self.dims, ranks
+        )
         if isinstance(self, SignalOp) and self.peer_expr is not None:
             verify_peer(where, self.peer_expr, family, ranks)
 
@@ -112,19 +125,38 @@ def _use_properties(
 
 @irdl_op_definition
 class WaitOp(_EventUseOp):
-    """Each task of a family waits for an event on its rank before it starts.
+    """Each task of a family waits for an event on its rank, or a range of them, before it starts.
 
     ```
     queue.wait @gmm1 (e, g, n) for @recv_ready (e, g)
+    queue.wait @gmm1 (t, n) for @recv_ready (parts(t of 40 by 128))
     ```
     """
 
     name = "queue.wait"
 
+    among = opt_prop_def(EventRangeAttr)
+    """Range of the first coordinates of the events; absent: one event."""
+
     def __init__(
-        self, family: str, dims: Sequence[str], event: str, index: Sequence[AffineExpr]
+        self,
+        family: str,
+        dims: Sequence[str],
+        event: str,
+        index: Sequence[AffineExpr],
+        among: EventRange | None = None,
     ) -> None:
-        super().__init__(properties={**_use_properties(family, dims, event, index)})
+        super().__init__(
+            properties={
+                **_use_properties(family, dims, event, index),
+                "among": None if among is None else EventRangeAttr(among),
+            }
+        )
+
+    @property
+    def event_range(self) -> EventRange | None:
+        """Range of the first coordinates of the events; None for one event."""
+        return None if self.among is None else self.among.data
 
     @classmethod
     def parse(cls, parser: Parser) -> WaitOp:
@@ -186,9 +218,11 @@ class SignalOp(_EventUseOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> SignalOp:
-        use = cls._parse_use(parser, "to")
-        peer = parse_index(parser, use[1]) if parser.parse_optional_keyword("on") else None
-        return cls(*use, peer, parse_credit(parser))
+        family, names, event, index, among = cls._parse_use(parser, "to")
+        if among is not None:
+            parser.raise_error("a task signals one event, not a range of them")
+        peer = parse_index(parser, names) if parser.parse_optional_keyword("on") else None
+        return cls(family, names, event, index, peer, parse_credit(parser))
 
     def print(self, printer: Printer) -> None:
         self._print_use(printer, "to")

@@ -61,11 +61,13 @@ class EventUse:
     """The rank whose event is signalled; None is the task's own."""
     credit: str | None = None
     """The family that credits the put if it is empty, for a signal."""
+    among: access.EventRange | None = None
+    """The range of the first coordinates of several events, for a wait."""
 
 
 def format_event_use(use: EventUse) -> str:
     """Returns the text of an event use; `parse_event_use` reads it back."""
-    index = ", ".join(format_index(e, ()) for e in use.index)
+    index = access.event_text(use.among, use.index, ())
     count = "" if use.count is None else f" count {use.count}"
     peer = "" if use.peer is None else f" on {format_index(use.peer, ())}"
     credit = "" if use.credit is None else f" credited by @{use.credit}"
@@ -75,16 +77,14 @@ def format_event_use(use: EventUse) -> str:
 def parse_event_use(parser: AttrParser) -> EventUse:
     """Parses an event use."""
     event = parser.parse_symbol_name().data
-    index = parser.parse_comma_separated_list(
-        parser.Delimiter.SQUARE, lambda: parse_index(parser, ())
-    )
+    among, index = access.parse_event(parser, (), parser.Delimiter.SQUARE)
     count = None
     if parser.parse_optional_keyword("count"):
         count = parser.parse_integer()
     peer = parse_index(parser, ()) if parser.parse_optional_keyword("on") else None
     credit = parse_credit(parser)
     by = None if credit is None else credit.root_reference.data
-    return EventUse(event, tuple(index), count, peer, by)
+    return EventUse(event, tuple(index), count, peer, by, among)
 
 
 @irdl_attr_definition

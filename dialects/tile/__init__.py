@@ -69,7 +69,7 @@ from hpmoe_ir.dialects.tile.signature import (
     verify_signature,
 )
 from hpmoe_ir.dialects.tile.tasks import TasksOp
-from hpmoe_ir.dialects.tile.types import AccessAttr, BufferType, IndexAttr
+from hpmoe_ir.dialects.tile.types import AccessAttr, BufferType, EventRangeAttr, IndexAttr
 from hpmoe_ir.dialects.tile.verify import verify_memory, verify_program
 
 __all__ = [
@@ -193,5 +193,5 @@ def families_of(program: Operation) -> dict[str, TasksOp]:
 Tile = Dialect(
     "tile",
     [ProgramOp, BufferOp, TasksOp, DependenceOp],
-    [BufferType, AccessAttr, IndexAttr, MemorySpaceAttr, ParameterAttr],
+    [BufferType, AccessAttr, EventRangeAttr, IndexAttr, MemorySpaceAttr, ParameterAttr],
 )

@@ -20,7 +20,13 @@ from xdsl.parser import AttrParser
 from xdsl.utils.exceptions import VerifyException
 
 from hpmoe_ir.dialects.access import RowQuery, format_access
-from hpmoe_ir.dialects.index import IntArray, dims_used, evaluate_index, format_index, index_values
+from hpmoe_ir.dialects.index import (
+    MOST_POINTS,
+    IntArray,
+    dims_used,
+    evaluate_index,
+    format_index,
+)
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile.buffer import BufferOp
 from hpmoe_ir.dialects.tile.tasks import TasksOp
@@ -109,13 +115,15 @@ def _peer_dim(family: TasksOp, peer: AffineExpr, ranks: int) -> int:
 
 def _is_rank(family: TasksOp, expr: AffineExpr, ranks: int) -> bool:
     """Returns whether `expr` equals the rank of the task at each grid point."""
-    for rank in range(ranks):
-        fixed = expr.replace_dims_and_symbols(
-            [AffineExpr.dimension(i) for i in range(len(family.extents))],
-            [AffineExpr.constant(rank)],
-        )
-        values = index_values(fixed, family.extents, 1)
-        if (values != rank).any():
+    used = sorted(dims_used(expr))
+    axes = np.indices([family.extents[d] for d in used], dtype=np.int64)
+    point: list[IntArray | int] = [0] * len(family.extents)
+    for d, values in zip(used, axes, strict=True):
+        point[d] = values[..., None]
+    step = max(1, MOST_POINTS // max(1, axes[0].size if used else 1))
+    for first in range(0, ranks, step):
+        rank = np.arange(first, min(first + step, ranks), dtype=np.int64)
+        if np.any(np.not_equal(evaluate_index(expr, point, rank), rank)):
             return False
     return True
 

@@ -22,10 +22,17 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from hpmoe_ir.dialects.access import EventRange, event_text, parse_event
 from hpmoe_ir.dialects.index import IntArray, dims_used, format_index, parse_index
 from hpmoe_ir.dialects.tile.credit import credit_text, parse_credit
 from hpmoe_ir.dialects.tile.tasks import TasksOp
-from hpmoe_ir.dialects.tile.types import MOST_EVENTS, IndexAttr, dense_i32, int_array
+from hpmoe_ir.dialects.tile.types import (
+    MOST_EVENTS,
+    EventRangeAttr,
+    IndexAttr,
+    dense_i32,
+    int_array,
+)
 
 
 @irdl_op_definition
@@ -33,15 +40,17 @@ class DependenceOp(IRDLOperation):
     """Tasks of one family wait for tasks of another.
 
     Each task of `producer` signals one event of a family of events, each task of `consumer` waits
-    for one; an event is reached after `counts` signals. With `on p` the event is in the memory of
-    rank p, an expression over the producer's coordinates. `credited by` a family means that empty
-    puts do not signal: the task of that family on the event's rank adds the missing signals, which
-    it knows from its route (`dialects/tile/credit.py`).
+    for one, or for a range of them; an event is reached after `counts` signals. With `on p` the
+    event is in the memory of rank p, an expression over the producer's coordinates. `credited by` a
+    family means that empty puts do not signal: the task of that family on the event's rank adds the
+    missing signals, which it knows from its route (`dialects/tile/credit.py`).
 
     ```
     tile.dependence @dispatch (p, e, c) -> @gmm1 (e, g, n) on @recv
       events (2, 2) from (e, rank floordiv 2) on (rank + p) mod 4 to (e, g) count 2
       credited by @build_route
+    tile.dependence @dispatch (p, e, c) -> @gmm1 (t, n) on @recv
+      events (2, 4) from (e, rank) on p to (parts(t of 40 by 128)) count 2
     ```
     """
 
@@ -58,7 +67,10 @@ class DependenceOp(IRDLOperation):
     source = prop_def(ArrayAttr[IndexAttr])
     """Event that a producer signals, over the producer's coordinates."""
     target = prop_def(ArrayAttr[IndexAttr])
-    """Event that a consumer waits for, over the consumer's coordinates."""
+    """Event that a consumer waits for, over the consumer's coordinates; with `among`, its last
+    coordinates."""
+    among = opt_prop_def(EventRangeAttr)
+    """Range of the first coordinates of the events that a consumer waits for; absent: one event."""
     peer = opt_prop_def(IndexAttr)
     """Rank whose event the producer signals, over its coordinates; absent: its own."""
     counts = prop_def(DenseArrayBase.constr(i32))
@@ -76,6 +88,7 @@ class DependenceOp(IRDLOperation):
         target: Sequence[AffineExpr],
         counts: IntArray,
         peer: AffineExpr | None = None,
+        among: EventRange | None = None,
     ) -> None:
         if counts.size and (counts == counts.flat[0]).all():
             counts = counts.ravel()[:1]
@@ -89,6 +102,7 @@ class DependenceOp(IRDLOperation):
                 "events": DenseArrayBase.from_list(i64, list(events)),
                 "source": ArrayAttr(IndexAttr(e) for e in source),
                 "target": ArrayAttr(IndexAttr(e) for e in target),
+                "among": None if among is None else EventRangeAttr(among),
                 "peer": None if peer is None else IndexAttr(peer),
                 "counts": dense_i32(counts),
             }
@@ -117,8 +131,32 @@ class DependenceOp(IRDLOperation):
 
     @property
     def target_exprs(self) -> tuple[AffineExpr, ...]:
-        """Event that a consumer waits for, over the consumer's coordinates."""
+        """Event that a consumer waits for, over the consumer's coordinates; with `event_range`, its
+        last coordinates."""
         return tuple(e.data for e in self.target)
+
+    @property
+    def event_range(self) -> EventRange | None:
+        """Range of the first coordinates of the events that a consumer waits for."""
+        return None if self.among is None else self.among.data
+
+    @property
+    def range_dims(self) -> int:
+        """Number of coordinates that `event_range` stands for."""
+        return 0 if self.among is None else self.among.data.dims
+
+    @property
+    def joined_extents(self) -> tuple[int, ...]:
+        """Extents of the events if those of a range are one event.
+
+        A consumer waits for at most that event, whatever the routing.
+        """
+        return self.extents[self.range_dims :]
+
+    @property
+    def joined_source(self) -> tuple[AffineExpr, ...]:
+        """Event of `joined_extents` that a producer signals."""
+        return self.source_exprs[self.range_dims :]
 
     @property
     def peer_expr(self) -> AffineExpr | None:
@@ -160,7 +198,7 @@ class DependenceOp(IRDLOperation):
         if parser.parse_optional_keyword("on"):
             peer = IndexAttr(parse_index(parser, producer_dims))
         parser.parse_keyword("to")
-        target = indices(consumer_dims)
+        among, target = parse_event(parser, consumer_dims)
         parser.parse_keyword("count")
         counts = parser.parse_optional_comma_separated_list(
             parser.Delimiter.SQUARE, parser.parse_integer
@@ -177,8 +215,9 @@ class DependenceOp(IRDLOperation):
                 "buffers": ArrayAttr(buffers),
                 "events": DenseArrayBase.from_list(i64, events),
                 "source": source,
-                "target": target,
+                "target": ArrayAttr(IndexAttr(e) for e in target),
                 "counts": DenseArrayBase.from_list(i32, counts),
+                **({} if among is None else {"among": EventRangeAttr(among)}),
                 **({} if peer is None else {"peer": peer}),
                 **({} if credit is None else {"credit": credit}),
             }
@@ -204,7 +243,9 @@ class DependenceOp(IRDLOperation):
             if self.peer is not None:
                 names = [n.data for n in self.producer_dims]
                 printer.print_string(f" on {format_index(self.peer.data, names)}")
-            printer.print_string(f" to {indices(self.target_exprs, self.consumer_dims)}")
+            names = [n.data for n in self.consumer_dims]
+            target = event_text(self.event_range, self.target_exprs, names)
+            printer.print_string(f" to ({target})")
             counts = self.counts.get_values()
             text = str(counts[0]) if len(counts) == 1 else str(list(counts))
             printer.print_string(f" count {text}")
@@ -212,11 +253,17 @@ class DependenceOp(IRDLOperation):
                 printer.print_string("\n")
                 printer.print_string(credit_text(self.credit))
 
+    @property
+    def _consumer_exprs(self) -> tuple[AffineExpr, ...]:
+        ranged = () if self.event_range is None else self.event_range.exprs
+        return (*ranged, *self.target_exprs)
+
     def verify_(self) -> None:
-        if not (len(self.source) == len(self.target) == len(self.events)):
+        waited = self.range_dims + len(self.target)
+        if not (len(self.source) == waited == len(self.events)):
             raise VerifyException(
                 f"a family of events with {len(self.events)} coordinates needs as many "
-                f"expressions on each side, found {len(self.source)} and {len(self.target)}"
+                f"expressions on each side, found {len(self.source)} and {waited}"
             )
         if any(n <= 0 for n in self.extents):
             raise VerifyException(
@@ -234,7 +281,7 @@ class DependenceOp(IRDLOperation):
             raise VerifyException("a threshold must be positive")
         for side, names, exprs in (
             ("producer", self.producer_dims, self.source_exprs),
-            ("consumer", self.consumer_dims, self.target_exprs),
+            ("consumer", self.consumer_dims, self._consumer_exprs),
         ):
             used = {d for e in exprs for d in dims_used(e)}
             if used and max(used) >= len(names):

@@ -24,6 +24,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from hpmoe_ir.dialects.access import Access, RowKind, format_access, parse_access
+from hpmoe_ir.dialects.access.event_range import EventRange, parse_range
 from hpmoe_ir.dialects.index import IntArray, default_names, format_index, parse_index
 
 # Attributes print coordinates as d0, d1, ...; no grid has this many.
@@ -139,6 +140,27 @@ class IndexAttr(Data[AffineExpr]):
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             printer.print_string(format_index(self.data, NAMES))
+
+
+@irdl_attr_definition
+class EventRangeAttr(Data[EventRange]):
+    """A range of events that a task waits for, over its coordinates d0, d1, ...
+
+    ```
+    #tile.event_range<parts(d0 of 40 by 128)>
+    ```
+    """
+
+    name = "tile.event_range"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> EventRange:
+        with parser.in_angle_brackets():
+            return parse_range(parser, NAMES)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(self.data.text(NAMES))
 
 
 def dense_i32(values: IntArray) -> DenseArrayBase[I32]:

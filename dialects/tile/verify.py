@@ -11,8 +11,9 @@ from xdsl.utils.exceptions import VerifyException
 from hpmoe_ir.dialects.access import (
     Access,
     BlockSelector,
-    IndexSelector,
+    EventRange,
     RowSelector,
+    TileExpert,
     WholeSelector,
     format_access,
 )
@@ -96,21 +97,42 @@ def _verify_selectors(
             f"{len(type.dims)} dimensions"
         )
     for i, selector in enumerate(access.selectors):
-        if i == 0 and type.rows.data and isinstance(selector, IndexSelector | BlockSelector):
+        if (
+            i == 0
+            and type.rows.data
+            and (selector.drops_dimension or isinstance(selector, BlockSelector))
+        ):
             raise VerifyException(
                 f"{where}: dimension 0 has {type.rows.data} rows, select them by "
                 f"{type.rows.data}(...) or :"
             )
+        if isinstance(selector, TileExpert):
+            _verify_tile_expert(where, i, selector, type, route)
         if not isinstance(selector, RowSelector):
             continue
         if i or selector.kind != type.rows.data:
             raise VerifyException(
                 f"{where}: dimension {i} of {type} does not have rows of that kind"
             )
-        if problem := selector.problem(ranks):
+        if problem := selector.problem(ranks, 0 if route is None else route.local_experts):
             raise VerifyException(f"{where}: {problem}")
         if selector.needs_route and route is None:
             raise VerifyException(f"{where}: rows of the route need `using` a route")
+
+
+def _verify_tile_expert(
+    where: str, dim: int, selector: TileExpert, type: BufferType, route: RouteType | None
+) -> None:
+    """Checks that a selector of a tile's expert is of a dimension of local experts."""
+    if route is None:
+        raise VerifyException(f"{where}: the expert of a tile needs `using` a route")
+    if type.dims[dim] != route.local_experts:
+        raise VerifyException(
+            f"{where}: dimension {dim} of {type}: expected the {route.local_experts} experts of a "
+            "rank"
+        )
+    if problem := selector.cut.problem(route.local_experts):
+        raise VerifyException(f"{where}: {problem}")
 
 
 def _verify_ranges(
@@ -125,6 +147,7 @@ def _verify_ranges(
 
     experts = 0 if route is None else route.experts.data
     limits = [(axis.index, axis.count) for axis in access.axes(type.dims, ranks, experts)]
+    limits += [(s.index, s.cut.count) for s in access.selectors if isinstance(s, TileExpert)]
     if access.peer is not None:
         limits.append((access.peer, ranks))
     for expr, count in limits:
@@ -144,9 +167,9 @@ def _verify_dependence(
     for buffer in d.buffers:
         if buffer.root_reference.data not in buffers:
             raise VerifyException(f"{where}: no such buffer @{buffer.root_reference.data}")
-    for name, dims, exprs in (
-        (producer, d.producer_dims, d.source_exprs),
-        (consumer, d.consumer_dims, d.target_exprs),
+    for name, dims, exprs, extents in (
+        (producer, d.producer_dims, d.source_exprs, d.extents),
+        (consumer, d.consumer_dims, d.target_exprs, d.joined_extents),
     ):
         family = families.get(name)
         if family is None:
@@ -155,7 +178,12 @@ def _verify_dependence(
             raise VerifyException(
                 f"{where}: @{name} has {len(family.dims)} coordinates, found {len(dims)}"
             )
-        verify_event_index(f"{where}: @{name}", exprs, d.extents, family, dims, ranks)
+        verify_event_index(f"{where}: @{name}", exprs, extents, family, dims, ranks)
+    if d.event_range is not None:
+        route = route_of(families[consumer], buffers)
+        verify_event_range(
+            f"{where}: @{consumer}", d.event_range, d.extents, families[consumer], route, ranks
+        )
     if d.peer_expr is not None:
         verify_peer(f"{where}: @{producer}", d.peer_expr, families[producer], ranks)
     if d.credit_name is not None:
@@ -189,6 +217,32 @@ def verify_event_index(
             )
         if problem := word_problem(expr, names, family.extents, ranks):
             raise VerifyException(f"{where}: {problem}")
+
+
+def verify_event_range(
+    where: str,
+    range: EventRange,
+    extents: Sequence[int],
+    family: TasksOp,
+    route: RouteType | None,
+    ranks: int,
+) -> None:
+    """Checks that a family that uses `route` can wait for a range of events of `extents`.
+
+    Raises VerifyException.
+    """
+    names = family.dim_names
+    text = range.text(names)
+    if route is None:
+        raise VerifyException(f"{where}: {text}: a range of events needs `using` a route")
+    if problem := range.cut.problem(route.local_experts):
+        raise VerifyException(f"{where}: {text}: {problem}")
+    found, expected = tuple(extents[: range.dims]), range.extents(route)
+    if found != expected:
+        raise VerifyException(f"{where}: {text}: expected events {expected}, found {found}")
+    for expr, count in range.limits:
+        count = route.local_experts if count is None else count
+        verify_event_index(where, (expr,), (count,), family, family.dims, ranks)
 
 
 def verify_peer(where: str, peer: AffineExpr, family: TasksOp, ranks: int) -> None:

@@ -13,23 +13,27 @@ from xdsl.utils.exceptions import InterpretationError
 
 from hpmoe_ir.dialects.access import (
     Access,
-    IndexSelector,
+    EventRange,
     Range,
     RowQuery,
     RowSegment,
     RowSelector,
     Selector,
     StaticSelector,
+    TileCut,
+    TileExpert,
+    Tiles,
     chunk_bounds,
+    cut_tiles,
     group_bounds,
 )
-from hpmoe_ir.dialects.index import evaluate_index
+from hpmoe_ir.dialects.index import IntArray, evaluate_index
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile import BufferOp, MemorySpace, TasksOp, buffer_route_type, buffer_type
 from hpmoe_ir.dialects.tile.signature import GIVEN
 from hpmoe_ir.interpreter.values import Array, fresh, rounded
 from hpmoe_ir.kernels.kernel import TileView
-from hpmoe_ir.kernels.route_layout import STATUS_OK, RouteLayout
+from hpmoe_ir.kernels.route_layout import STATUS_OK, STATUS_OVER_CAPACITY, RouteLayout
 
 _EMPTY = (0, 0)
 
@@ -119,6 +123,13 @@ class Route:
             case _:
                 raise AssertionError(f"no rows of a route: {kind} {operands}")
 
+    def tiles(self, cut: TileCut) -> Tiles:
+        """Returns the tiles of the rows that the rank receives; none over the capacity."""
+        shape = (self.type.local_experts, self.type.ranks.data)
+        begin = self.words[self.layout.received_begin :][: shape[0] * shape[1] + 1]
+        received = np.diff(begin) if self.ok else np.zeros(shape[0] * shape[1])
+        return cut_tiles(cut, received.astype(np.int64).reshape(shape))
+
     def _grouped(self, expert: int, first: int, last: int) -> Range:
         at = self.layout.received_begin + expert * self.type.ranks.data
         return self._between(at + first, at + last)
@@ -169,7 +180,7 @@ class TaskMemory:
         index: list[slice | int] = []
         for selector, extent in zip(access.selectors, array.shape, strict=True):
             bounds = self._bounds(selector, extent, access.peer)
-            if isinstance(selector, IndexSelector):
+            if selector.drops_dimension:
                 index.append(bounds[0])
                 continue
             if not 0 <= bounds[0] <= bounds[1] <= extent:
@@ -188,14 +199,41 @@ class TaskMemory:
                 return selector.bounds(self.value, extent)
             case RowSelector():
                 return self._rows(selector.query(peer), self.rank)
+            case TileExpert():
+                expert = self._tiles(selector.cut).expert(self.value(selector.index))
+                return expert, expert + 1
             case _:
                 raise AssertionError(f"not a selector: {selector}")
+
+    def _tiles(self, cut: TileCut) -> Tiles:
+        route = self.route_of(self.rank)
+        assert route is not None, "tiles without a route"
+        return route.tiles(cut)
+
+    def events(self, range_: EventRange) -> IntArray:
+        """Returns the events of a range that the task waits for, by their row-major number.
+
+        Raises InterpretationError where the route is not built yet.
+        """
+        route = self.route_of(self.rank)
+        assert route is not None, "a range of events without a route"
+        if int(route.words[0]) not in (STATUS_OK, STATUS_OVER_CAPACITY):
+            raise InterpretationError(
+                f"@{self.family.sym_name.data} {tuple(self.point)} on rank {self.rank} waits for "
+                "events that its route names, before the route is built"
+            )
+        return np.arange(*range_.events(route.tiles(range_.cut), self.value), dtype=np.int64)
 
     def _rows(self, query: RowQuery, rank: int) -> Range:
         """Returns the rows of the task's query, looked up in the route of `rank`."""
         route = self.route_of(rank)
         if query.segment is RowSegment.TOKENS:
             begin, end = (0, self.ranks[rank].tokens) if route is None or route.ok else _EMPTY
+        elif query.segment is RowSegment.TILE:
+            assert route is not None, "tiles without a route"
+            assert query.cut is not None, "tiles without a cut"
+            (index,) = query.operands
+            return route.tiles(query.cut).rows(self.value(index))
         else:
             assert route is not None, "rows of a route without a route"
             operands = [self.value(e) for e in query.operands]

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from xdsl.ir.affine import AffineExpr
 from xdsl.utils.exceptions import InterpretationError
 
 from hpmoe_ir.dialects import queue, tile
+from hpmoe_ir.dialects.access import EventRange
 from hpmoe_ir.dialects.index import IntArray, evaluate_index, flat_events
 from hpmoe_ir.dialects.tile import DependenceOp, buffer_bytes, buffers_of, families_of
 from hpmoe_ir.dialects.tile.signature import RETURNED
@@ -35,6 +37,19 @@ class _EventUse:
     """Rank of each task's event, `[tasks]`."""
     credit: str | None = None
     """For a signal: the family whose task credits empty puts."""
+
+
+@dataclass(frozen=True)
+class _RangeUse:
+    """A range of events that the tasks of one family wait for, each as its route says."""
+
+    name: str
+    """Name of the family of events."""
+    range: EventRange
+    index: tuple[AffineExpr, ...]
+    """The last coordinates of the events."""
+    extents: tuple[int, ...]
+    """The extents of these coordinates."""
 
 
 class ProgramRun:
@@ -109,6 +124,10 @@ class _Run:
     def __init__(self, run: ProgramRun) -> None:
         self.run_state = run
         self.waits: dict[tuple[int, str], list[_EventUse]] = defaultdict(list)
+        self.ranges: dict[str, list[_RangeUse]] = defaultdict(list)
+        """The ranges of events that the tasks of a family wait for."""
+        self.found: dict[tuple[int, str, int], list[tuple[str, int]]] = {}
+        """The events, by name and number, of the ranges that a task waits for, once known."""
         self.signals: dict[tuple[int, str], list[_EventUse]] = defaultdict(list)
         self.credited: dict[str, list[tuple[int, str, _EventUse]]] = defaultdict(list)
         """By crediting family: (rank of the puts, family of the puts, their signal)."""
@@ -157,7 +176,7 @@ class _Run:
             producer, consumer = op.producer.root_reference.data, op.consumer.root_reference.data
             peer, credit = op.peer_expr, op.credit_name
             self._add(self.signals, producer, name, op.source_exprs, op, peer, credit)
-            self._add(self.waits, consumer, name, op.target_exprs, op)
+            self._add_wait(consumer, name, op.target_exprs, op.event_range, op)
         if isinstance(program, queue.ProgramOp):
             events = queue.events_of(program)
             for signal in queue.signals_of(program):
@@ -173,7 +192,23 @@ class _Run:
                 )
             for wait in queue.waits_of(program):
                 event = events[wait.event_name]
-                self._add(self.waits, wait.family_name, wait.event_name, wait.index_exprs, event)
+                self._add_wait(
+                    wait.family_name, wait.event_name, wait.index_exprs, wait.event_range, event
+                )
+
+    def _add_wait(
+        self,
+        family: str,
+        name: str,
+        exprs: tuple[AffineExpr, ...],
+        among: EventRange | None,
+        events: DependenceOp | queue.EventOp,
+    ) -> None:
+        if among is None:
+            self._add(self.waits, family, name, exprs, events)
+            return
+        use = _RangeUse(name, among, exprs, events.extents[among.dims :])
+        self.ranges[family].append(use)
 
     def _add(
         self,
@@ -215,8 +250,26 @@ class _Run:
     def _can_start(self, i: int) -> bool:
         if self.heads[i] >= len(self.queues[i]):
             return False
-        rank, name, point = self.queues[i][self.heads[i]]
+        task = rank, name, point = self.queues[i][self.heads[i]]
+        if self.unmet[rank, name][point] == 0 and self.ranges[name] and task not in self.found:
+            # Its other events are reached: the route, which it reads, is built.
+            self._wait_for_ranges(task)
         return self.unmet[rank, name][point] == 0
+
+    def _wait_for_ranges(self, task: tuple[int, str, int]) -> None:
+        """Adds the events of a task's ranges that are not reached to those it waits for."""
+        rank, name, point = task
+        memory = self.run_state.task_memory(rank, name, point)
+        self.found[task] = []
+        for use in self.ranges[name]:
+            last = int(flat_events(use.index, use.extents, memory.point, rank, 1)[0])
+            for first in memory.events(use.range).tolist():
+                event = first * prod(use.extents) + last
+                self.found[task].append((use.name, event))
+                count = self.counts[rank, use.name][event]
+                if count < self.run_state.thresholds[use.name][event]:
+                    self.unmet[rank, name][point] += 1
+                    self.waiting[rank, use.name, event].append(task)
 
     def _signal(self, rank: int, name: str, point: int) -> None:
         run = self.run_state
@@ -255,14 +308,14 @@ class _Run:
             if head >= len(q):
                 continue
             rank, name, point = q[head]
-            for use in self.waits[rank, name]:
-                event = int(use.number[point])
-                count = self.counts[rank, use.name][event]
-                threshold = self.run_state.thresholds[use.name][event]
+            events = [(use.name, int(use.number[point])) for use in self.waits[rank, name]]
+            for event_name, event in (*events, *self.found.get(q[head], ())):
+                count = self.counts[rank, event_name][event]
+                threshold = self.run_state.thresholds[event_name][event]
                 if count < threshold:
                     lines.append(
                         f"  @{name} ({self._point(name, point)}) on rank {rank} waits for event "
-                        f"{event} of {use.name}: {count} of {threshold} signals"
+                        f"{event} of {event_name}: {count} of {threshold} signals"
                     )
         shown = lines[:16] + ([f"  and {len(lines) - 16} more"] if len(lines) > 16 else [])
         return "\n".join(["deadlock: no task can start", *shown])

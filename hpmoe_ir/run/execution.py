@@ -165,6 +165,8 @@ def _waited_events(program: LoweredProgram, name: str, rank: int) -> set[int]:
         if wait.event_name == name:
             family = program.families[wait.family_name]
             extents = program.events[name].extents
+            if wait.event_range is not None:
+                return set(range(program.events[name].event_count))
             points = family.coordinates()
             flat = flat_events(wait.index_exprs, extents, points, rank, family.task_count)
             found.update(flat.tolist())

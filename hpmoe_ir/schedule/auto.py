@@ -1,8 +1,8 @@
 """Schedule `auto`: selects the fastest of a few candidate pipelines on the timing model.
 
 Each candidate is an ordinary pipeline in the syntax of `hpmoe-opt -p`, compiled and timed as any
-other (docs/timing.md). Under balanced routing, one mirrored rank is simulated; under other routings
-all ranks are.
+other (docs/timing.md). Under uniform and balanced routing, one mirrored rank is simulated, as if
+each rank sent what rank 0 sends; under other routings all ranks are.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from hpmoe_ir.passes.analysis.pass_kinds import expanded, is_check
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.passes.policies.overlap import Overlap
+from hpmoe_ir.passes.policies.tiles import Tiles
 from hpmoe_ir.passes.tiling.options import MIN_TOKENS
 from hpmoe_ir.run.execution import ExecutionError, build_program
 from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
@@ -43,6 +44,12 @@ from hpmoe_ir.timing.timed_run import RankIntegers, ids_of, simulate
 
 GRADIENT_COLS = 1024
 """Columns of a weight-gradient task of the last expert, in candidates with narrow tasks."""
+
+DEFAULT_ROUTING = "uniform"
+"""Routing of the timed runs. No part of the rows has a whole number of tiles, as in training."""
+
+MIRRORED = ("balanced", "uniform")
+"""Routings for which one rank is timed: no rank is expected to receive more than another."""
 
 UNTIMED = (DeviceFault, CompileError, ExecutionError)
 """Exceptions by which one kernel can't be timed, although others may be."""
@@ -93,7 +100,7 @@ class Layer:
     graph: ModuleOp
     backward: DeriveBackwardPass | None
     machine: Machine
-    routing: str = "balanced"
+    routing: str = DEFAULT_ROUTING
     """Routing of the timed runs, in the syntax of `parse_routing`."""
     over_memory: bool = False
     """Whether a program may need more device memory than the machine has."""
@@ -110,8 +117,8 @@ class Layer:
         Raises InputError if the routing does not fit the layer.
         """
         config = self.config
-        if self.routing == "balanced":
-            return same_from_each_rank(config)
+        if self.routing in MIRRORED:
+            return same_from_each_rank(config, self.routing)
         counts = [config.tokens] * config.ranks
         try:
             routing = generate_routing(parse_routing(self.routing), config, counts, 0)
@@ -128,7 +135,8 @@ def auto_candidates(layer: Layer) -> list[Passes]:
 def auto_lowerings(layer: Layer) -> list[LowerMoePass]:
     """Returns the candidate lowerings of `auto`, determined by the sizes and the machine.
 
-    The candidates are the default lowering and variants of `overlap`:
+    The candidates are the default lowering, `tiles` with blocks of about a quarter or a seventh of
+    the columns on the way back, and variants of `overlap`:
     - source groups such that a part has the rows of one or two matrix tiles;
     - return blocks of about a seventh or a quarter of the columns;
     - finely cut tasks for the last experts: as many experts as keep the matrix cores busy during
@@ -185,7 +193,9 @@ def auto_lowerings(layer: Layer) -> list[LowerMoePass]:
         matrix_shares=machine.aic_cores,
         vector_chunks=machine.aic_cores,
     )
-    return [default, *fine, shared]
+    tiles = replace(default, row_cut="tiles", policy=Tiles(), token_chunks=overlap.token_chunks)
+    numbered = [replace(tiles, return_cols=columns) for columns in (quarter, seventh)]
+    return [default, *numbered, *fine, shared]
 
 
 def fitting_groups(config: LayerConfig, rows: int) -> list[int]:
@@ -299,19 +309,19 @@ def _timed(layer: Layer, kernel: CompiledKernel) -> TimedKernel:
         raise InputError(str(e)) from e
     name = ids_of(kernel.program)
     ranks = [RankIntegers({name: part}, len(part)) for part in layer.ids]
-    run = simulate_mirrored if layer.routing == "balanced" else simulate
+    run = simulate_mirrored if layer.routing in MIRRORED else simulate
     timeline = run(kernel.program, executable, kernel.table, ranks, layer.machine)
     return TimedKernel(timeline.time_us, bounds(timeline, ranks))
 
 
-def same_from_each_rank(config: LayerConfig) -> list[IdArray]:
-    """Returns rank-symmetric balanced routing: expert ids [T, K] for each rank.
+def same_from_each_rank(config: LayerConfig, routing: str) -> list[IdArray]:
+    """Returns a rank-symmetric routing: expert ids [T, K] for each rank.
 
-    Rank 0 has the ids of `balanced`; rank r has the same shifted by r ranks, so that each rank r
-    sends the same number of rows to rank r + d.
+    Rank 0 has the ids of `routing`, seed 0; rank r has the same shifted by r ranks, so that each
+    rank r sends the same number of rows to rank r + d.
     """
     counts = [config.tokens] * config.ranks
-    own = generate_routing(parse_routing("balanced"), config, counts, 0)[0].ids
+    own = generate_routing(parse_routing(routing), config, counts, 0)[0].ids
     return [
         ((own + rank * config.local_experts) % config.experts).astype(own.dtype)
         for rank in range(config.ranks)

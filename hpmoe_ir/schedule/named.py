@@ -27,6 +27,7 @@ from hpmoe_ir.passes.policies.list_order import ListOrder
 from hpmoe_ir.passes.policies.overlap import Overlap
 from hpmoe_ir.passes.policies.published import Published
 from hpmoe_ir.passes.policies.serial import Serial
+from hpmoe_ir.passes.policies.tiles import Tiles
 from hpmoe_ir.passes.policies.waves import Waves
 from hpmoe_ir.passes.set_waits import SetWaitsPass
 
@@ -116,6 +117,7 @@ NAMED: dict[str, Schedule] = {
     "overlap": _same(LowerMoePass(return_cols=1792, policy=Overlap(), rotate_sources=True)),
     "published": Schedule(_published),
     "serial": Schedule(_serial),
+    "tiles": _same(LowerMoePass(row_cut="tiles", return_cols=1792, policy=Tiles())),
     "waves": _same(LowerMoePass(policy=Waves())),
 }
 """The schedules of this package; others are entry points in the group `hpmoe_ir.schedules`."""

@@ -184,6 +184,10 @@ def longest_chain_us(timeline: Timeline) -> float:
             start = np.zeros(size)
             for wait in waits:
                 extents = program.events[wait.event_name].extents
+                if wait.event_range is not None:
+                    # At least the first one, whichever events the route names.
+                    start = np.maximum(start, known[wait.event_name][rank].min(initial=0.0))
+                    continue
                 flat = flat_events(wait.index_exprs, extents, points, rank, size)
                 start = np.maximum(start, known[wait.event_name][rank][flat])
             ends[rank] = start + alone[rank]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from hpmoe_ir.dialects.access import cut_tiles
 from hpmoe_ir.dialects.index import IntArray, evaluate_index, flat_events
-from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK
+from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK, WaitOp
+from hpmoe_ir.dialects.tile import TasksOp
 from hpmoe_ir.runtime.task_records import Records
 from hpmoe_ir.timing.mirrored import mirrored_lines
 from hpmoe_ir.timing.timed_run import Timeline
@@ -100,6 +103,10 @@ def executed_order(timeline: Timeline) -> ExecutedOrder:
                 if wait.family_name != name:
                     continue
                 event = program.events[wait.event_name]
+                if wait.event_range is not None:
+                    task, flat = _range_events(timeline, wait, family, rank)
+                    waits.append((row_of[rank, task], flat + event.first_line() + rank * count))
+                    continue
                 flat = flat_events(wait.index_exprs, event.extents, points, rank, size)
                 waits.append((row_of[rank], flat + event.first_line() + rank * count))
             for signal in program.signals:
@@ -133,3 +140,23 @@ def executed_order(timeline: Timeline) -> ExecutedOrder:
         wait_counter=np.concatenate([none, *(w[1] for w in waits)]),
         counters=count * ranks,
     )
+
+
+def _range_events(
+    timeline: Timeline, wait: WaitOp, family: TasksOp, rank: int
+) -> tuple[IntArray, IntArray]:
+    """Returns the pairs of a task of a family on a rank and an event of its range."""
+    among = wait.event_range
+    assert among is not None
+    ranks, experts = timeline.sent.shape
+    own = slice(rank * experts // ranks, (rank + 1) * experts // ranks)
+    tiles = cut_tiles(among.cut, timeline.sent[:, own].T)
+    extents = timeline.program.events[wait.event_name].extents[among.dims :]
+    points, size = family.coordinates(), family.task_count
+    last = flat_events(wait.index_exprs, extents, points, rank, size)
+    values = {e: np.broadcast_to(evaluate_index(e, points, rank), (size,)) for e in among.exprs}
+    found = [among.events(tiles, lambda e, i=i: int(values[e][i])) for i in range(size)]
+    counts = np.array([end - begin for begin, end in found], dtype=np.int64)
+    task = np.repeat(np.arange(size), counts)
+    first = np.concatenate([np.arange(*events) for events in found])
+    return task, first.astype(np.int64) * prod(extents) + last[task]

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hpmoe_ir.dialects.index import BoolArray
+from hpmoe_ir.dialects.index import BoolArray, IntArray
+from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.queue import POINT_BITS, POINT_MASK
 from hpmoe_ir.dialects.tile import BufferOp, MemorySpace, buffer_type, element_bytes
 from hpmoe_ir.lowering.program import LoweredProgram
@@ -44,6 +45,8 @@ class Timeline:
     """Records of type `TASK`, sorted by rank, core and time."""
     totals: Records
     """Records of type `TOTALS`, one per rank."""
+    sent: IntArray
+    """[ranks, experts] rows that each rank of the program sends to each expert."""
 
     @property
     def time_us(self) -> float:
@@ -125,7 +128,18 @@ def simulate(
         )
     except DeviceFault as fault:
         raise name_tasks(program, fault) from None
-    return Timeline(program, machine, tasks, totals)
+    return Timeline(program, machine, tasks, totals, _sent_rows(program, ranks))
+
+
+def _sent_rows(program: LoweredProgram, ranks: Sequence[RankIntegers]) -> IntArray:
+    """Returns the rows that each rank sends to each expert; none without a route."""
+    routes = (buffer.type for buffer in program.buffers.values())
+    route = next((type for type in routes if isinstance(type, RouteType)), None)
+    if route is None:
+        return np.zeros((program.ranks, 0), dtype=np.int64)
+    ids, experts = ids_of(program), route.experts.data
+    counts = [np.bincount(rank.arrays[ids].ravel(), minlength=experts) for rank in ranks]
+    return np.array(counts, dtype=np.int64)
 
 
 def ids_of(program: LoweredProgram) -> str:

@@ -124,9 +124,9 @@ def add_schedule_routing(parser: argparse.ArgumentParser) -> None:
     """Adds --schedule-for, the routing for which a schedule is searched."""
     parser.add_argument(
         "--schedule-for",
-        default="balanced",
+        default="uniform",
         metavar="balanced|uniform|zipf:S|one-expert|FILE.npz",
-        help="routing for the timed runs of a schedule search; by default balanced",
+        help="routing for the timed runs of a schedule search; by default uniform",
     )
 
 

@@ -7,10 +7,11 @@ from xdsl.ir.affine import AffineBinaryOpKind
 from hpmoe_ir.dialects.access import RowSegment
 from hpmoe_ir.dialects.tile import MemorySpace
 from hpmoe_ir.lowering.plan.elements import ElementType
-from hpmoe_ir.lowering.plan.events import EventNumber, Signal
+from hpmoe_ir.lowering.plan.events import EventNumber, PartsPlan, RangeWait, Signal, TilesPlan
 from hpmoe_ir.lowering.plan.expressions import (
     Binary,
     Coordinate,
+    ExpertOfTile,
     FlatIndex,
     IntExpr,
     Number,
@@ -24,12 +25,14 @@ from hpmoe_ir.lowering.plan.tiles import (
     ArgumentAddress,
     BlockExtent,
     ChunkOf,
+    CutPlan,
     Extent,
     MatrixShape,
     PlannedAddress,
     RowRange,
     RowsExtent,
     Tile,
+    TileDefinition,
     VectorShape,
     WholeExtent,
     WordsShape,
@@ -73,6 +76,8 @@ def expression(expr: IntExpr) -> str:
             return "source"
         case PeerRank():
             return "peer"
+        case ExpertOfTile(tile):
+            return f"{tile}.expert"
         case Binary(AffineBinaryOpKind.CeilDiv, lhs, rhs):
             return f"hpmoe::CeilDiv({_operand(lhs)}, {_operand(rhs)})"
         case Binary(kind, lhs, rhs):
@@ -123,15 +128,50 @@ def signal_statement(signal: Signal) -> str:
     return f"env.SignalPeer({event}, {expression(signal.peer)});"
 
 
-def row_range(rows: RowRange) -> str:
+def tile_of_rows(tile: TileDefinition) -> str:
+    """Returns a C++ expression of type `hpmoe::RouteTile`."""
+    return f"route.Tile({expression(tile.index)}, {_cut(tile.cut)})"
+
+
+def _cut(cut: CutPlan) -> str:
+    """Returns a C++ expression of type `hpmoe::TileCut`."""
+    return f"{{{', '.join(expression(size) for size in (cut.count, cut.rows, cut.experts))}}}"
+
+
+def event_range(among: PartsPlan | TilesPlan) -> str:
+    """Returns a C++ expression of type `hpmoe::Rows` for the first coordinates of events."""
+    match among:
+        case PartsPlan(tile):
+            return f"route.Parts({tile})"
+        case TilesPlan(expert, group, groups, cut):
+            sources = ", ".join(_sources(group, groups))
+            return f"route.Tiles({expression(expert)}, {sources}, {_cut(cut)})"
+
+
+def range_wait_statement(wait: RangeWait) -> str:
+    """Returns the C++ statement that waits for one event, number `i`, of a range."""
+    number = f"{wait.name}.begin + i"
+    if wait.size is not None and wait.index is not None:
+        number = f"({number}) * {expression(wait.size)} + {flat_index(wait.index)}"
+    return f"env.Wait({expression(wait.first)} + {number});"
+
+
+def _sources(group: IntExpr, groups: IntExpr) -> tuple[str, str]:
+    """Returns the first source rank of a source group and one past its last."""
+    of = f"env.Ranks() / {expression(groups)}"
+    return f"{_operand(group)} * {of}", f"({_operand(group)} + 1) * {of}"
+
+
+def row_range(rows: RowRange | TileDefinition) -> str:
     """Returns a C++ expression of type `hpmoe::Rows`."""
+    if isinstance(rows, TileDefinition):
+        return f"{rows.name}.rows"
     match rows.segment, rows.operands:
         case RowSegment.TOKENS, (part, parts):
             text = f"env.TokenChunk({expression(part)}, {expression(parts)})"
             return f"route.Ok() ? {text} : hpmoe::Rows{{0, 0}}" if rows.needs_route else text
         case RowSegment.GROUPED, (group, groups, expert):
-            of = f"env.Ranks() / {expression(groups)}"
-            first, last = f"{_operand(group)} * {of}", f"({_operand(group)} + 1) * {of}"
+            first, last = _sources(group, groups)
             text = f"route.Grouped({expression(expert)}, {first}, {last})"
         case RowSegment.SENT, (expert,):
             text = f"route.Sent({expression(expert)})"

@@ -8,16 +8,20 @@ from hpmoe_ir.lowering.ascendc.expressions import (
     ELEMENTS,
     enumerator,
     event_number,
+    event_range,
     expression,
     flat_index,
+    range_wait_statement,
     row_range,
     signal_statement,
     tile,
+    tile_of_rows,
     wait_statement,
 )
 from hpmoe_ir.lowering.cpp_layout import statement
 from hpmoe_ir.lowering.cpp_text import comment, listed
 from hpmoe_ir.lowering.plan.credits import CreditPlan, CreditSide, Loop
+from hpmoe_ir.lowering.plan.events import RangeWait
 from hpmoe_ir.lowering.plan.family import FamilyPlan, KernelCall, Operand, RouteUse, Stage
 
 
@@ -31,6 +35,8 @@ def family_function(family: FamilyPlan) -> str:
         *([] if family.peer is None else [f"const uint32_t peer = {expression(family.peer)};"]),
         *(wait_statement(event) for event in family.waits),
         *([] if family.route is None else [_load_route(family.route)]),
+        *(f"const hpmoe::RouteTile {t.name} = {tile_of_rows(t)};" for t in family.tiles),
+        *(line for wait in family.ranges for line in _range_wait(wait)),
         *(line for operand in family.writes for line in _operand(operand)),
         *(line for stage in family.stages for line in _stage(stage)),
         *(f"{credit}(env);" for credit in family.credits),
@@ -66,6 +72,15 @@ def _coordinates(family: FamilyPlan) -> list[str]:
 def _load_route(route: RouteUse) -> str:
     place = f"{enumerator(route.offset)}, {expression(route.experts)}"
     return f"const hpmoe::Route route = env.LoadRoute({place});"
+
+
+def _range_wait(wait: RangeWait) -> list[str]:
+    return [
+        f"const hpmoe::Rows {wait.name} = {event_range(wait.among)};",
+        f"for (uint32_t i = 0; i < {wait.name}.count; ++i) {{",
+        f"  {range_wait_statement(wait)}",
+        "}",
+    ]
 
 
 def _operand(operand: Operand) -> list[str]:

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
+from xdsl.ir.affine import AffineExpr
 
 from hpmoe_ir.dialects.access import (
     Access,
@@ -15,6 +16,8 @@ from hpmoe_ir.dialects.access import (
     RowSegment,
     RowSelector,
     Selector,
+    TileCut,
+    TileExpert,
     WholeSelector,
     format_access,
 )
@@ -27,6 +30,7 @@ from hpmoe_ir.dialects.tile import (
     copy_bytes,
 )
 from hpmoe_ir.lowering.plan.elements import ElementType, element_type
+from hpmoe_ir.lowering.plan.expressions import ExpertOfTile, IntExpr
 from hpmoe_ir.lowering.plan.scope import Scope
 from hpmoe_ir.lowering.plan.sizes import camel
 from hpmoe_ir.lowering.plan.tiles import (
@@ -34,6 +38,7 @@ from hpmoe_ir.lowering.plan.tiles import (
     ArgumentAddress,
     BlockExtent,
     ChunkOf,
+    CutPlan,
     Extent,
     MatrixShape,
     PlannedAddress,
@@ -42,6 +47,7 @@ from hpmoe_ir.lowering.plan.tiles import (
     RowsExtent,
     Step,
     Tile,
+    TileDefinition,
     VectorShape,
     WholeExtent,
     WordsShape,
@@ -60,6 +66,10 @@ class AccessPlanner:
         default_factory=dict[tuple[RowSelector, bool], RowsDefinition]
     )
     """Row ranges by (selector, whether in a peer's memory), in order of definition."""
+    tiles: dict[tuple[AffineExpr, TileCut], TileDefinition] = field(
+        default_factory=dict[tuple[AffineExpr, TileCut], TileDefinition]
+    )
+    """Tiles of rows by (number, cut), in order of definition."""
 
     def tile(self, access: Access) -> Tile:
         """Returns the tile of an access.
@@ -85,12 +95,12 @@ class AccessPlanner:
         dims = list(type.dims)
         selectors = list(access.selectors)
         steps: list[Step] = []
-        while selectors and isinstance(outer := selectors[0], IndexSelector):
+        while selectors and isinstance(outer := selectors[0], IndexSelector | TileExpert):
             del selectors[0], dims[0]
             elements = int(np.prod(dims, dtype=np.int64))
             size = scope.table.size(f"{name}Step{len(dims)}", elements)
-            steps.append(Step(scope.index(outer.index), size))
-        if len(dims) > 2 or any(isinstance(s, IndexSelector) for s in selectors):
+            steps.append(Step(self._index(outer), size))
+        if len(dims) > 2 or any(s.drops_dimension for s in selectors):
             raise self._refused(access, "a tile has at most two dimensions, the inner ones")
         if len(dims) == 1:
             shape = VectorShape(self._extent(selectors[0], dims[0], f"{name}Cols", access))
@@ -113,8 +123,32 @@ class AccessPlanner:
             self.rows[key] = RowsDefinition(name, self._row_range(selector, access))
         return self.rows[key]
 
-    def _row_range(self, selector: RowSelector, access: Access) -> RowRange:
+    def _index(self, selector: IndexSelector | TileExpert) -> IntExpr:
+        if isinstance(selector, IndexSelector):
+            return self.scope.index(selector.index)
+        return ExpertOfTile(self.tile_of(selector.index, selector.cut).name)
+
+    def tile_of(self, index: AffineExpr, cut: TileCut) -> TileDefinition:
+        """Returns a tile of rows, defined at its first use."""
+        key = (index, cut)
+        if key not in self.tiles:
+            name = f"tile{len(self.tiles)}"
+            self.tiles[key] = TileDefinition(name, self.scope.index(index), self.cut(cut))
+        return self.tiles[key]
+
+    def cut(self, cut: TileCut) -> CutPlan:
+        """Returns how rows are cut into tiles, which is the same in all of a family."""
+        return CutPlan(
+            self.scope.constant(cut.count, "Tiles"),
+            self.scope.constant(cut.rows, "TileRows"),
+            self.scope.constant(self._local_experts(), "Local"),
+        )
+
+    def _row_range(self, selector: RowSelector, access: Access) -> RowRange | TileDefinition:
         scope, query = self.scope, selector.query(access.peer)
+        if query.segment is RowSegment.TILE:
+            assert query.cut is not None, "a tile without a cut"
+            return self.tile_of(query.operands[0], query.cut)
         if access.peer is not None and selector.put_rule:
             self._check_sender(selector, access)
         segment, chunk = query.segment, query.chunk

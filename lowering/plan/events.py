@@ -10,6 +10,7 @@ from xdsl.ir.affine import AffineExpr
 from hpmoe_ir.lowering.plan.expressions import FlatIndex, IntExpr
 from hpmoe_ir.lowering.plan.scope import Scope
 from hpmoe_ir.lowering.plan.sizes import Size, camel
+from hpmoe_ir.lowering.plan.tiles import CutPlan
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,39 @@ class EventNumber:
     """Index of the event in its family; None for the first."""
     copy: Size | None
     """Number of counters from one copy to the next, for events with two copies."""
+
+
+@dataclass(frozen=True)
+class RangeWait:
+    """A wait for all events of a range, whose first coordinates the route gives."""
+
+    name: str
+    """Name of the range in the task."""
+    first: Size
+    """Number of the family's first counter."""
+    among: PartsPlan | TilesPlan
+    index: FlatIndex | None
+    """The last coordinates of the events; None without."""
+    size: Size | None
+    """Number of events with the same first coordinates; None for one."""
+
+
+@dataclass(frozen=True)
+class PartsPlan:
+    """The parts that have rows of a tile."""
+
+    tile: str
+    """Name of the tile's definition."""
+
+
+@dataclass(frozen=True)
+class TilesPlan:
+    """The tiles that have rows of an expert from a source group."""
+
+    expert: IntExpr
+    group: IntExpr
+    groups: Size
+    cut: CutPlan
 
 
 @dataclass(frozen=True)

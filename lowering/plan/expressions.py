@@ -40,6 +40,14 @@ class PeerRank:
 
 
 @dataclass(frozen=True)
+class ExpertOfTile:
+    """The local expert of a tile of rows, which the route gives."""
+
+    tile: str
+    """Name of the tile's definition."""
+
+
+@dataclass(frozen=True)
 class Binary:
     """An operation on unsigned 32-bit numbers; divisions round down, `CeilDiv` rounds up."""
 
@@ -48,7 +56,9 @@ class Binary:
     rhs: IntExpr
 
 
-IntExpr: TypeAlias = Number | Coordinate | OwnRank | SourceRank | PeerRank | Size | Binary
+IntExpr: TypeAlias = (
+    Number | Coordinate | OwnRank | SourceRank | PeerRank | ExpertOfTile | Size | Binary
+)
 
 
 @dataclass(frozen=True)

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 
 from xdsl.ir.affine import AffineConstantExpr
 
-from hpmoe_ir.dialects.access import Access
-from hpmoe_ir.dialects.queue import SignalOp
+from hpmoe_ir.dialects.access import Access, PartsOfTile, TilesOfPart
+from hpmoe_ir.dialects.queue import SignalOp, WaitOp
 from hpmoe_ir.dialects.tile import TasksOp, buffer_route_type, buffer_type
 from hpmoe_ir.kernels.kernel import Element, Kernel, TileOperand
 from hpmoe_ir.lowering.plan.access import AccessPlanner
 from hpmoe_ir.lowering.plan.elements import OPERAND_TYPES, ElementType, element_type
-from hpmoe_ir.lowering.plan.events import EventNumber, Signal, plan_event
+from hpmoe_ir.lowering.plan.events import (
+    EventNumber,
+    PartsPlan,
+    RangeWait,
+    Signal,
+    TilesPlan,
+    plan_event,
+)
 from hpmoe_ir.lowering.plan.expressions import IntExpr, PeerRank
 from hpmoe_ir.lowering.plan.scope import Scope
 from hpmoe_ir.lowering.plan.sizes import Offset, Size, SizeTable, camel
-from hpmoe_ir.lowering.plan.tiles import RowsDefinition, Tile
+from hpmoe_ir.lowering.plan.tiles import RowsDefinition, Tile, TileDefinition
 from hpmoe_ir.lowering.program import LoweredProgram
 from hpmoe_ir.machines.core_kind import CoreKind
 
@@ -101,6 +109,10 @@ class FamilyPlan:
     """The rank that the tasks write to; None is their own."""
     waits: tuple[EventNumber, ...]
     route: RouteUse | None
+    tiles: tuple[TileDefinition, ...]
+    """Tiles of rows, looked up in the route."""
+    ranges: tuple[RangeWait, ...]
+    """Waits for ranges of events, which the route gives."""
     writes: tuple[Operand, ...]
     """Written tiles. They come first, since they determine whether the task has rows."""
     stages: tuple[Stage, ...]
@@ -128,9 +140,13 @@ def plan_family(
     waits = tuple(
         plan_event(scope, wait.event_name, wait.index_exprs)
         for wait in program.waits
-        if wait.family_name == name
+        if wait.family_name == name and wait.event_range is None
     )
     route = _route(scope)
+    ranges = tuple(
+        _range_wait(planner, wait, f"among{i}")
+        for i, wait in enumerate(w for w in program.waits if w.family_name == name and w.among)
+    )
     writes = _operands(planner, family.write_accesses, kernel.writes, "write")
     guard = planner.guard(family.write_accesses)
     reads = _operands(planner, family.read_accesses, kernel.reads, "read")
@@ -146,10 +162,37 @@ def plan_family(
         peer=peer_rank,
         waits=waits,
         route=route,
+        tiles=tuple(planner.tiles.values()),
+        ranges=ranges,
         writes=writes,
         stages=_stages(scope, Stage(guard, reads, call), program.signals_of_family(name)),
         credits=tuple(credits),
     )
+
+
+def _range_wait(planner: AccessPlanner, wait: WaitOp, name: str) -> RangeWait:
+    """Returns the plan of a wait for a range of events. Raises LoweringError."""
+    scope, among = planner.scope, wait.event_range
+    event = scope.program.events[wait.event_name]
+    if event.copy_count != 1:
+        raise scope.error(
+            f"@{wait.event_name}: expected one copy of events of which some are waited for"
+        )
+    match among:
+        case PartsOfTile():
+            plan = PartsPlan(planner.tile_of(among.index, among.cut).name)
+        case TilesOfPart():
+            groups = scope.constant(among.groups, "Groups")
+            expert, group = scope.index(among.expert), scope.index(among.group)
+            plan = TilesPlan(expert, group, groups, planner.cut(among.cut))
+        case _:
+            raise AssertionError(f"not a range of events: {among}")
+    last = event.extents[among.dims :]
+    number = plan_event(scope, wait.event_name, None)
+    stem = camel(wait.event_name)
+    size = scope.table.size(f"{stem}Each", prod(last)) if last else None
+    index = scope.flat_index(wait.index_exprs, last, f"{stem}Last") if last else None
+    return RangeWait(name, number.first, plan, index, size)
 
 
 def _stages(scope: Scope, work: Stage, signals: Sequence[SignalOp]) -> tuple[Stage, ...]:

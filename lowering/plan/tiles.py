@@ -32,6 +32,8 @@ class RowRange:
     | `SENT`    | global expert                                                    |
     | `DEST`    | experts of a rank, peer, local expert of the peer                |
     | `RETURN`  | global expert, one of the rank's own; experts of a rank; peer    |
+
+    Those of a tile are of a `TileDefinition`.
     """
 
     segment: RowSegment
@@ -42,11 +44,30 @@ class RowRange:
 
 
 @dataclass(frozen=True)
+class CutPlan:
+    """How the rows of a rank's experts are cut into tiles."""
+
+    count: Size
+    rows: Size
+    experts: Size
+    """Number of experts of a rank."""
+
+
+@dataclass(frozen=True)
+class TileDefinition:
+    """A named tile of rows of a task, computed at run time from the route."""
+
+    name: str
+    index: IntExpr
+    cut: CutPlan
+
+
+@dataclass(frozen=True)
 class RowsDefinition:
     """A named row range of a task, computed at run time from the route."""
 
     name: str
-    rows: RowRange
+    rows: RowRange | TileDefinition
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,9 @@ such that a consumer depends on producers of its own class only. An event for ea
 classes is therefore enough, and its threshold is the number of producers of that combination.
 
 The number of rows of a box at run time does not matter: a task without rows still signals.
+
+Parts and tiles of grouped rows have no axis in common: which of them overlap, the route says. Their
+events are those of the producers' parts or tiles, and a consumer waits for a range of them.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from xdsl.ir.affine import (
     AffineExpr,
 )
 
-from hpmoe_ir.dialects.access import Access, AxisRange, Range
+from hpmoe_ir.dialects.access import Access, AxisRange, EventRange, Range, join_rows
 from hpmoe_ir.dialects.index import (
     IntArray,
     evaluate_index,
@@ -56,6 +59,8 @@ class EventMap:
     peer: AffineExpr | None
     counts: tuple[int, ...]
     """Threshold of each event, row-major."""
+    among: EventRange | None = None
+    """Range of the first coordinates of the events that a consumer waits for."""
 
 
 @dataclass(frozen=True)
@@ -105,9 +110,10 @@ def events_between(
     than needed rather than none.
     """
     ours, theirs = access_axes(written, shape), access_axes(used, shape)
-    source: list[AffineExpr] = []
+    join = join_rows(written.rows, used.rows, shape.ranks, shape.experts // shape.ranks)
+    source: list[AffineExpr] = [] if join is None else list(join.source)
     target: list[AffineExpr] = []
-    extents: list[int] = []
+    extents: list[int] = [] if join is None else list(join.extents)
     for name in ours:
         if name not in theirs or ours[name].cut != theirs[name].cut:
             continue
@@ -139,10 +145,15 @@ def events_between(
     counts = _thresholds(producer, source, extents, written.peer, shape.ranks)
     if (counts == 0).any():
         # The producers' coordinates are correlated: some combinations do not occur.
-        source, target, extents = [], [], []
+        source, target, extents, join = [], [], [], None
         counts = _thresholds(producer, source, extents, written.peer, shape.ranks)
     return EventMap(
-        tuple(extents), tuple(source), tuple(target), written.peer, tuple(counts.tolist())
+        tuple(extents),
+        tuple(source),
+        tuple(target),
+        written.peer,
+        tuple(counts.tolist()),
+        None if join is None else join.range,
     )
 
 
@@ -224,7 +235,7 @@ def _minus(index: AffineExpr, first: int) -> AffineExpr:
 
 def ranks_that_differ(dependences: Sequence[DependenceOp], ranks: int) -> range:
     """Returns ranks that represent all: only rank 0 if no event expression uses the rank."""
-    exprs = [e for d in dependences for e in (*d.source_exprs, *d.target_exprs)]
+    exprs = [e for d in dependences for e in (*d.joined_source, *d.target_exprs)]
     return range(ranks if any(map(uses_rank, exprs)) else 1)
 
 

@@ -13,7 +13,7 @@ from xdsl.ir import Operation
 from xdsl.ir.affine import AffineExpr
 
 from hpmoe_ir.diagnostics import refuse
-from hpmoe_ir.dialects.index import IntArray, evaluate_index
+from hpmoe_ir.dialects.index import IntArray, evaluate_index, uses_rank
 from hpmoe_ir.dialects.tile import TasksOp, families_of
 from hpmoe_ir.memory_limit import available_memory
 
@@ -33,11 +33,13 @@ class TaskNumbers:
     per_rank: int
     """Number of tasks of one rank."""
 
-    def tasks_of(self, family: TasksOp) -> IntArray:
-        """Returns the task numbers of a family, int64[ranks, points]."""
+    def tasks_of(self, family: TasksOp, ranks: range | None = None) -> IntArray:
+        """Returns the task numbers of a family, int64[ranks, points], on all ranks or on some."""
         begin = self.first[family.sym_name.data]
         points = np.arange(begin, begin + family.task_count, dtype=np.int64)
-        return np.arange(self.ranks, dtype=np.int64)[:, None] * self.per_rank + points
+        of = range(self.ranks) if ranks is None else ranks
+        rank = np.arange(of.start, of.stop, dtype=np.int64)[:, None]
+        return rank * self.per_rank + points
 
     def rank_of(self, task: int) -> int:
         """Returns the rank that runs a task."""
@@ -82,8 +84,20 @@ def first_places(sizes: Sequence[tuple[str, int]]) -> tuple[dict[str, int], int]
     return found, total
 
 
-def task_values(family: TasksOp, expr: AffineExpr, ranks: int) -> IntArray:
-    """Evaluates an index expression at each task of a family, int64[ranks, points]."""
-    rank = np.arange(ranks, dtype=np.int64)[:, None]
+def task_values(family: TasksOp, expr: AffineExpr, ranks: int | range) -> IntArray:
+    """Evaluates an index expression at each task of a family, int64[ranks, points].
+
+    `ranks` are the ranks, or their number.
+    """
+    of = range(ranks) if isinstance(ranks, int) else ranks
+    rank = np.arange(of.start, of.stop, dtype=np.int64)[:, None]
     value = evaluate_index(expr, [c[None, :] for c in family.coordinates()], rank)
-    return np.broadcast_to(np.asarray(value, dtype=np.int64), (ranks, family.task_count))
+    return np.broadcast_to(np.asarray(value, dtype=np.int64), (len(of), family.task_count))
+
+
+def distinct_values(family: TasksOp, expr: AffineExpr, ranks: int) -> IntArray:
+    """Evaluates an index expression on one rank if all ranks have the same values, else on all.
+
+    Returns int64[1 or ranks, points].
+    """
+    return task_values(family, expr, ranks if uses_rank(expr) else 1)

@@ -8,13 +8,21 @@ result holds for every routing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
 
 import numpy as np
 from xdsl.ir.affine import AffineExpr
 
 from hpmoe_ir.dialects.access import Access, format_access
-from hpmoe_ir.dialects.index import BoolArray, IntArray, evaluate_index
+from hpmoe_ir.dialects.index import (
+    BoolArray,
+    IntArray,
+    evaluate_index,
+    index_values,
+    uses_rank,
+)
 from hpmoe_ir.dialects.tile import TasksOp, buffers_of
 from hpmoe_ir.passes.analysis.dependence import access_axes, buffer_shape
 from hpmoe_ir.passes.analysis.task_numbers import TaskNumbers, task_values
@@ -32,8 +40,6 @@ class Axis:
     which: IntArray
     """int64[n]: the row of `spans` of each task."""
     cut: tuple[int, ...]
-    extent: int
-    """Length of the axis."""
 
     @property
     def low(self) -> IntArray:
@@ -47,17 +53,125 @@ class Axis:
 
 
 @dataclass(frozen=True)
+class AxisSpans:
+    """The distinct ranges that the tasks of all ranks cover of one axis of a buffer."""
+
+    index: AffineExpr
+    """Number of the range that a task covers."""
+    numbers: IntArray
+    """int64[d]: the distinct values of `index`, ascending."""
+    spans: IntArray
+    """int64[d, 2]: the range of each number, as first index and one past the last."""
+    cut: tuple[int, ...]
+    extent: int
+    """Length of the axis."""
+
+    def which(self, values: IntArray) -> IntArray:
+        """Returns the row of `spans` for each value of `index`."""
+        if self.numbers.size and self.numbers[-1] == self.numbers.size - 1:
+            return values  # 0, 1, 2, ...
+        return np.searchsorted(self.numbers, values)
+
+
+@dataclass(frozen=True)
 class Use:
-    """One access of a family, a read or a write, evaluated for its tasks on all ranks."""
+    """One access of a family, a read or a write, of all tasks that access memory of some ranks.
+
+    The arrays over tasks are evaluated when they are first read, so that `part` can evaluate a few
+    ranks at a time.
+    """
 
     family: TasksOp
     access: Access
     writes: bool
-    tasks: IntArray
-    """int64[n]: the task numbers."""
-    owner: IntArray
-    """int64[n]: the rank whose memory each task accesses."""
-    axes: dict[str, Axis]
+    numbers: TaskNumbers
+    spans: dict[str, AxisSpans]
+    """The axes of the buffer, except those that the access covers whole, by name."""
+    owners: range
+    """The ranks whose memory is accessed."""
+
+    def part(self, owners: range) -> Use:
+        """Returns the use by the tasks that access memory of the ranks `owners`."""
+        return self if owners == self.owners else replace(self, owners=owners)
+
+    @cached_property
+    def is_uniform(self) -> bool:
+        """Whether a task accesses its own rank, and the same part on each rank."""
+        exprs = [axis.index for axis in self.spans.values()]
+        return self.access.peer is None and not any(map(uses_rank, exprs))
+
+    @cached_property
+    def has_same_parts(self) -> bool:
+        """Whether the same parts of each rank are accessed, by whichever tasks."""
+        if self.is_uniform:
+            return True
+        if self.access.peer is not None:
+            parts = self._sorted_parts()
+            return parts is not None and bool((parts == parts[:1]).all())
+        # A few ranks at a time, to bound memory.
+        of = self.owners
+        step = max(1, PAIRS // max(1, self.family.task_count))
+        batches = (of[first : first + step] for first in range(0, len(of), step))
+        found = (self.part(batch)._sorted_parts() for batch in batches)
+        one = self.part(of[:1])._sorted_parts()
+        return all(parts is not None and bool((parts == one).all()) for parts in found)
+
+    def _sorted_parts(self) -> IntArray | None:
+        """Returns [ranks, n] a number of each part of each rank that is accessed, ascending; None
+        if ranks have different numbers of tasks."""
+        ranks = len(self.owners)
+        counts = np.bincount(self.owner - self.owners.start, minlength=ranks)
+        if (counts != counts[:1]).any():
+            return None
+        number = self.owner - self.owners.start
+        for axis in self.axes.values():
+            number = number * len(axis.spans) + axis.which
+        parts = prod(len(axis.spans) for axis in self.axes.values())
+        rank = np.arange(ranks, dtype=np.int64)[:, None]
+        return np.sort(number).reshape(ranks, -1) - rank * parts
+
+    @cached_property
+    def tasks(self) -> IntArray:
+        """int64[n]: the task numbers, ascending."""
+        if self._selected is not None:
+            return self.numbers.tasks_of(self.family).ravel()[self._selected]
+        return self.numbers.tasks_of(self.family, self.owners).ravel()
+
+    @cached_property
+    def owner(self) -> IntArray:
+        """int64[n]: the rank whose memory each task accesses."""
+        if self._selected is not None:
+            return self._owners_of_all[self._selected]
+        ranks = np.arange(self.owners.start, self.owners.stop, dtype=np.int64)
+        return np.repeat(ranks, self.family.task_count)
+
+    @cached_property
+    def axes(self) -> dict[str, Axis]:
+        """The range of each axis that each task covers, by name of the axis."""
+        return {
+            name: Axis(axis.spans, axis.which(self._values(axis.index)), axis.cut)
+            for name, axis in self.spans.items()
+        }
+
+    @cached_property
+    def _owners_of_all(self) -> IntArray:
+        """int64[ranks * points]: the rank whose memory each task of each rank accesses."""
+        assert self.access.peer is not None
+        return task_values(self.family, self.access.peer, self.numbers.ranks).ravel()
+
+    @cached_property
+    def _selected(self) -> IntArray | None:
+        """The tasks among those of all ranks; None for all tasks of the ranks `owners`."""
+        if self.access.peer is None:
+            return None
+        owner = self._owners_of_all
+        return np.flatnonzero((owner >= self.owners.start) & (owner < self.owners.stop))
+
+    def _values(self, expr: AffineExpr) -> IntArray:
+        """Returns the value of an index expression for each task."""
+        if self._selected is not None:
+            return task_values(self.family, expr, self.numbers.ranks).ravel()[self._selected]
+        return task_values(self.family, expr, self.owners).ravel()
 
     def text(self, task: int, numbers: TaskNumbers) -> str:
         """Returns the access of one task: `@h[grouped(0, 1 of 2), block(3 by 64)]`."""
@@ -87,29 +201,17 @@ def uses_of(tasks: TaskNumbers) -> dict[str, list[Use]]:
         if family.route is not None:
             accesses.append((Access(family.route.root_reference.data, ()), False))
         accesses += [(r, True) for r in family.write_accesses]
-        numbers = tasks.tasks_of(family)
         for access, writes in accesses:
-            rank = np.arange(tasks.ranks, dtype=np.int64)[:, None]
-            owner = (
-                np.broadcast_to(rank, numbers.shape)
-                if access.peer is None
-                else task_values(family, access.peer, tasks.ranks)
-            )
-            axes: dict[str, Axis] = {}
             shape = buffer_shape(access.buffer, buffers, tasks.ranks)
+            spans: dict[str, AxisSpans] = {}
             for name, axis in access_axes(access, shape).items():
-                value = task_values(family, axis.index, tasks.ranks).ravel()
-                distinct, inverse = np.unique(value, return_inverse=True)
-                bounds = np.array([axis.bounds(int(v)) for v in distinct], dtype=np.int64)
-                axes[name] = Axis(
-                    bounds.reshape(-1, 2),
-                    inverse.ravel(),
-                    axis.cut,
-                    axis.extent,
+                values = index_values(axis.index, family.extents, tasks.ranks)
+                bounds = np.array([axis.bounds(int(v)) for v in values], dtype=np.int64)
+                spans[name] = AxisSpans(
+                    axis.index, values, bounds.reshape(-1, 2), axis.cut, axis.extent
                 )
-            uses[access.buffer].append(
-                Use(family, access, writes, numbers.ravel(), owner.ravel(), axes)
-            )
+            use = Use(family, access, writes, tasks, spans, range(tasks.ranks))
+            uses[access.buffer].append(use)
     return uses
 
 
@@ -125,6 +227,11 @@ class Meeting:
     groups: int
     whole: bool
     """Whether the uses are of different buffers that share memory: ranges are not compared."""
+
+    @property
+    def of_rows(self) -> bool:
+        """Whether the first use is of rows; a read without selectors is of the route."""
+        return self.first.writes or bool(self.first.access.selectors)
 
     def pairs_of(self, groups: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
         """Yields all pairs of tasks of the given groups that meet, in batches.

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
 from hpmoe_ir.diagnostics import refuse
-from hpmoe_ir.dialects.access import Access
 from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile import BufferOp, MemorySpace, TasksOp, buffers_of
 from hpmoe_ir.dialects.tile.signature import GIVEN
-from hpmoe_ir.passes.analysis.task_uses import Use
+from hpmoe_ir.passes.analysis.task_uses import Axis, AxisSpans, Use
 from hpmoe_ir.passes.proof.tasks import QueueTasks
 
-MOST_CELLS = 1 << 24
+MOST_CELLS = 1 << 22
 """Maximum number of cells checked at a time, to bound the memory of the check."""
+
+MOST_READERS = 1 << 20
+"""Approximate maximum number of tasks checked at a time."""
 
 Cut: TypeAlias = tuple[int, ...]
 Written: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
@@ -35,13 +38,13 @@ class _Cells:
     points: IntArray
     """[cells + 1] bounds of the cells, ascending."""
 
-    def box(self, use: Use) -> IntArray:
+    def box(self, axes: Mapping[str, Axis], tasks: int) -> IntArray:
         """Returns [2, tasks]: the first cell of each task and one past its last cell."""
-        axis = use.axes.get(self.name)
+        axis = axes.get(self.name)
         if axis is None or axis.cut != self.cut:
             # The whole axis: rows that are split differently may be in any cell.
             whole = np.array([[0], [len(self.points) - 1]])
-            return np.broadcast_to(whole, (2, len(use.tasks)))
+            return np.broadcast_to(whole, (2, tasks))
         return np.searchsorted(self.points, axis.spans).T[:, axis.which]
 
 
@@ -91,10 +94,7 @@ def check_results(tasks: QueueTasks, uses_by_buffer: dict[str, list[Use]]) -> No
         writers = [use for use in uses_by_buffer[name] if use.writes]
         if not writers:
             refuse(buffer, f"verify-queues: no task writes the output @{name}")
-        # What the caller reads on each rank: one reader that is no task.
-        ranks = np.arange(tasks.ranks, dtype=np.int64)
-        whole = Use(writers[-1].family, Access(name, ()), False, ranks, ranks, {})
-        _check_covered(tasks, whole, writers, of_caller=buffer)
+        _check_covered(tasks, buffer, writers)
 
 
 def _adds(family: TasksOp) -> bool:
@@ -152,38 +152,69 @@ def _refuse_rows(tasks: QueueTasks, use: Use, buffer: BufferOp, writer: Use) -> 
     )
 
 
-def _check_covered(
-    tasks: QueueTasks, use: Use, writers: Sequence[Use], of_caller: BufferOp | None = None
-) -> None:
-    axes = _axes(use, writers)
+@dataclass(frozen=True)
+class _Reads:
+    """What some ranks read: by the tasks of a use, or by the caller, who reads all."""
+
+    tasks: IntArray
+    """The tasks, or the ranks of the callers."""
+    owner: IntArray
+    axes: Mapping[str, Axis]
+
+    @classmethod
+    def of(cls, reader: Use | BufferOp, ranks: range) -> _Reads:
+        if isinstance(reader, Use):
+            part = reader.part(ranks)
+            return cls(part.tasks, part.owner, part.axes)
+        callers = np.arange(ranks.start, ranks.stop, dtype=np.int64)
+        return cls(callers, callers, {})
+
+
+def _check_covered(tasks: QueueTasks, reader: Use | BufferOp, writers: Sequence[Use]) -> None:
+    """Checks that all that a use reads is written, or all of an output, which the caller reads."""
+    axes = _axes(reader, writers)
     classes = [(own, _own_axes(own, axes)) for own in _alike(writers)]
-    sizes = [np.prod([len(a.points) for a in (*axes, *extra)]) for _, extra in classes]
-    at_once = max(1, MOST_CELLS // int(max(sizes)))
-    for first in range(0, tasks.ranks, at_once):
-        ranks = range(first, min(first + at_once, tasks.ranks))
-        shape = (len(ranks), *(len(axis.points) - 1 for axis in axes))
-        written: Written = np.zeros(shape, dtype=np.bool_)
+    # If all ranks are written alike, it is decided on one rank what is written.
+    alike = all(writer.has_same_parts for writer in writers)
+    first_only = isinstance(reader, BufferOp) or reader.is_uniform
+    sizes = [prod(len(a.points) for a in (*axes, *extra)) for _, extra in classes]
+    at_once = MOST_CELLS // (1 if alike else max(sizes))
+    if isinstance(reader, Use):
+        at_once = min(at_once, MOST_READERS // max(1, reader.family.task_count))
+    for ranks in _batches(tasks.ranks, max(1, at_once)):
+        of = ranks[:1] if alike else ranks
+        written: Written = np.zeros((len(of), *(len(a.points) - 1 for a in axes)), dtype=np.bool_)
         for own, extra in classes:
-            written |= _written(own, [*axes, *extra], ranks, len(extra))
-        _check_readers(tasks, use, axes, written, first, writers, of_caller)
+            written |= _written([w.part(of) for w in own], [*axes, *extra], of, len(extra))
+        if first_only and (written == written[:1]).all():
+            ranks, written = ranks[:1], written[:1]  # all ranks are as the first one
+        _check_readers(tasks, reader, axes, written, ranks, writers)
+        if first_only and alike:
+            return
+
+
+def _batches(ranks: int, size: int) -> Iterator[range]:
+    for first in range(0, ranks, size):
+        yield range(first, min(first + size, ranks))
 
 
 def _written(
-    writers: Iterable[Use], axes: Sequence[_Cells], ranks: range, projected: int
+    writers: Sequence[Use], axes: Sequence[_Cells], ranks: range, projected: int
 ) -> Written:
     """Returns which cells of each rank are written.
 
     The last `projected` axes are left out: a cell is one for which all of theirs are written.
     """
     # Counts the writers of each cell: differences at the corners of each box, then prefix sums.
-    count = np.zeros((len(ranks), *(len(axis.points) for axis in axes)), dtype=np.int64)
+    shape = (len(ranks), *(len(axis.points) for axis in axes))
+    count = np.zeros(shape, dtype=np.int32)
     for writer in writers:
-        some = (writer.owner >= ranks.start) & (writer.owner < ranks.stop)
-        boxes = [axis.box(writer)[:, some] for axis in axes]
+        boxes = [axis.box(writer.axes, len(writer.owner)) for axis in axes]
         for corner in product((0, 1), repeat=len(axes)):
             at = [box[c] for box, c in zip(boxes, corner, strict=True)]
-            sign = 1 - 2 * (sum(corner) % 2)
-            np.add.at(count, (writer.owner[some] - ranks.start, *at), sign)
+            cell = np.ravel_multi_index((writer.owner - ranks.start, *at), shape)
+            found = np.bincount(cell, minlength=count.size).reshape(shape)
+            count += found if sum(corner) % 2 == 0 else -found
     for axis in range(1, count.ndim):
         np.cumsum(count, axis=axis, out=count)
     written = count[(slice(None), *[slice(-1)] * len(axes))] > 0
@@ -192,39 +223,42 @@ def _written(
 
 def _check_readers(
     tasks: QueueTasks,
-    use: Use,
+    reader: Use | BufferOp,
     axes: Sequence[_Cells],
     written: Written,
-    rank: int,
+    ranks: range,
     writers: Sequence[Use],
-    of_caller: BufferOp | None,
 ) -> None:
-    """Checks that all cells of each reader's box are written; `written` starts at rank `rank`.
+    """Checks that on some ranks all cells of each reader's box are written.
 
-    The reader is the caller if `of_caller` is the output that it reads.
+    `written` is of each of these ranks, or of one if they are all alike. The reader is the caller
+    if it is an output.
     """
-    some = np.flatnonzero((use.owner >= rank) & (use.owner < rank + len(written)))
-    boxes = [axis.box(use)[:, some] for axis in axes]
-    sums = np.zeros((len(written), *(n + 1 for n in written.shape[1:])), dtype=np.int64)
+    reads = _Reads.of(reader, ranks)
+    row = reads.owner - ranks.start if len(written) > 1 else np.zeros_like(reads.owner)
+    boxes = [axis.box(reads.axes, len(reads.tasks)) for axis in axes]
+    shape = (len(written), *(n + 1 for n in written.shape[1:]))
+    sums = np.zeros(shape, dtype=np.int32)
     sums[(slice(None), *[slice(1, None)] * len(axes))] = written
     for axis in range(1, sums.ndim):
         np.cumsum(sums, axis=axis, out=sums)
-    found = np.zeros(len(some), dtype=np.int64)
+    found = np.zeros(len(reads.tasks), dtype=np.int64)
     for corner in product((0, 1), repeat=len(axes)):
         at = [box[c] for box, c in zip(boxes, corner, strict=True)]
         sign = 1 - 2 * ((len(axes) - sum(corner)) % 2)
-        found += sign * sums[(use.owner[some] - rank, *at)]
-    wanted = np.ones(len(some), dtype=np.int64)
+        cell = np.ravel_multi_index((row, *at), shape)
+        found += sign * sums.ravel()[cell]
+    wanted = np.ones(len(reads.tasks), dtype=np.int64)
     for low, high in boxes:
         wanted *= high - low
     missing = np.flatnonzero(found < wanted)
     if not missing.size:
         return
     first = int(missing[0])
-    task = int(use.tasks[some[first]])
-    here = written[int(use.owner[some[first]]) - rank]
+    task, owner = int(reads.tasks[first]), int(reads.owner[first])
+    here = written[int(row[first])]
     what = "and no task writes it on that rank"
-    some_part = [w for w in writers if (w.owner == use.owner[some[first]]).any()]
+    some_part = [w for w in writers if w.part(range(owner, owner + 1)).owner.size]
     if some_part:
         texts = " and ".join(dict.fromkeys(w.family_text for w in some_part))
         what = f"of which tasks write {texts}: not all parts of one of these cuts"
@@ -236,48 +270,50 @@ def _check_readers(
             for axis, (low, _), offset in zip(axes, box, cell, strict=True)
         ]
         what = f"of which no task writes {' of '.join(reversed(places))}"
-    if of_caller is not None:
-        name = of_caller.sym_name.data
-        refuse(of_caller, f"verify-queues: @{name} on rank {task} is an output, {what}")
+    if isinstance(reader, BufferOp):
+        name = reader.sym_name.data
+        refuse(reader, f"verify-queues: @{name} on rank {task} is an output, {what}")
     refuse(
-        use.family,
-        f"verify-queues: {tasks.task_text(task)} reads {use.text(task, tasks)}, {what}",
+        reader.family,
+        f"verify-queues: {tasks.task_text(task)} reads {reader.text(task, tasks)}, {what}",
     )
 
 
-def _axes(use: Use, writers: Sequence[Use]) -> list[_Cells]:
+def _axes(reader: Use | BufferOp, writers: Sequence[Use]) -> list[_Cells]:
     """Returns the axes on which writers are compared with a reader.
 
     An axis that writers cut in several ways is one only if the reader cuts it as some of them.
     """
+    read: Mapping[str, AxisSpans] = reader.spans if isinstance(reader, Use) else {}
+    spans = [*(writer.spans for writer in writers), read]
     found: list[_Cells] = []
-    for name in sorted({n for w in writers for n in w.axes}):
-        cuts = {w.axes[name].cut for w in writers if name in w.axes}
-        mine = use.axes.get(name)
+    for name in sorted({n for w in writers for n in w.spans}):
+        cuts = {w.spans[name].cut for w in writers if name in w.spans}
+        mine = read.get(name)
         if len(cuts) == 1:
-            found.append(_cells(name, cuts.pop(), [*writers, use]))
+            found.append(_cells(name, cuts.pop(), spans))
         elif mine is not None and mine.cut in cuts:
-            found.append(_cells(name, mine.cut, [*writers, use]))
+            found.append(_cells(name, mine.cut, spans))
     return found
 
 
 def _own_axes(writers: Sequence[Use], axes: Sequence[_Cells]) -> list[_Cells]:
     """Returns the axes that only these writers have, who cut all axes alike."""
     known = {(axis.name, axis.cut) for axis in axes}
-    own = {(n, a.cut) for w in writers for n, a in w.axes.items()} - known
-    return [_cells(name, cut, writers) for name, cut in sorted(own)]
+    own = {(n, a.cut) for w in writers for n, a in w.spans.items()} - known
+    return [_cells(name, cut, [w.spans for w in writers]) for name, cut in sorted(own)]
 
 
 def _alike(writers: Sequence[Use]) -> list[list[Use]]:
     """Groups writers by how they cut rows."""
     found: dict[frozenset[tuple[str, Cut]], list[Use]] = defaultdict(list)
     for writer in writers:
-        found[frozenset((n, a.cut) for n, a in writer.axes.items() if a.cut)].append(writer)
+        found[frozenset((n, a.cut) for n, a in writer.spans.items() if a.cut)].append(writer)
     return list(found.values())
 
 
-def _cells(name: str, cut: Cut, uses: Sequence[Use]) -> _Cells:
-    parts = [u.axes[name] for u in uses if name in u.axes and u.axes[name].cut == cut]
+def _cells(name: str, cut: Cut, spans: Sequence[Mapping[str, AxisSpans]]) -> _Cells:
+    parts = [of[name] for of in spans if name in of and of[name].cut == cut]
     bounds = [part.spans.ravel() for part in parts]
     points = np.unique(np.concatenate([*bounds, [0, parts[0].extent]]))
     return _Cells(name, cut, points)

@@ -8,7 +8,7 @@ from hpmoe_ir.diagnostics import refuse
 from hpmoe_ir.dialects.queue import EventOp, ProgramOp, events_of, orders_of
 from hpmoe_ir.dialects.tile import MemorySpace, buffer_bytes, buffers_of, families_of
 from hpmoe_ir.machines.machine import Machine, load_machine
-from hpmoe_ir.passes.proof.tasks import QueueTasks
+from hpmoe_ir.passes.proof.tasks import NONE, QueueTasks
 
 
 def check_layout(program: ProgramOp) -> None:
@@ -77,8 +77,9 @@ def check_thresholds(tasks: QueueTasks) -> None:
 
     Raises RefusedError naming the event, its threshold and its signallers.
     """
-    used = tasks.signals[tasks.signals >= 0]
-    signals = np.bincount(used, minlength=len(tasks.thresholds))
+    alike = tasks.own_signals[tasks.own_signals != NONE]
+    signals = np.bincount(tasks.signals_apart.ravel(), minlength=len(tasks.thresholds))
+    signals += np.tile(np.bincount(alike, minlength=tasks.events_per_rank), tasks.ranks)
     wrong = np.flatnonzero(signals != tasks.thresholds)
     if not wrong.size:
         return

@@ -22,6 +22,7 @@ from hpmoe_ir.dialects.access import (
     RowSegment,
     RowSelector,
     StaticSelector,
+    TileExpert,
     WholeSelector,
     format_access,
 )
@@ -30,7 +31,7 @@ from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.tile import TasksOp, buffers_of
 from hpmoe_ir.dialects.tile.credit import route_of
 from hpmoe_ir.kernels.kernel import TileOperand
-from hpmoe_ir.passes.analysis.task_numbers import task_values
+from hpmoe_ir.passes.analysis.task_numbers import distinct_values
 from hpmoe_ir.passes.proof.tasks import QueueTasks
 
 DIMENSION = re.compile(r"(?P<factor>\d*)(?P<name>[a-z]\w*)(%(?P<multiple>\d+))?")
@@ -42,7 +43,7 @@ class _Rows:
     """A number of rows that the route has."""
 
     query: tuple[str | int, ...]
-    """Kind of rows, source groups, number of chunks and alignment."""
+    """Kind of rows, source groups, number of chunks and alignment; of tiles, how they are cut."""
     operands: tuple[AffineExpr, ...]
 
 
@@ -138,7 +139,7 @@ def _extents(tasks: QueueTasks, family: TasksOp, access: Access) -> list[_Extent
     found: list[_Extent] = []
     for selector, extent in zip(access.selectors, content.dims, strict=True):
         match selector:
-            case IndexSelector():
+            case IndexSelector() | TileExpert():
                 continue
             case StaticSelector():
                 found.append(_Columns(selector, extent))
@@ -166,6 +167,8 @@ def _rows(
         case _:
             pass
     chunk = query.chunk
+    if query.cut is not None:
+        return _Rows((segment, query.cut.count, query.cut.rows), (RANK, *operands))
     return _Rows((segment, groups, chunk.count, chunk.align), (*operands, chunk.index))
 
 
@@ -198,9 +201,8 @@ def _check(
             _refuse(family, f"expected as many rows of {text} as of {first.text}")
     elif isinstance(one, _Columns) and isinstance(other, _Columns):
         a, b = _sizes(tasks, family, one), _sizes(tasks, family, other)
-        count = max(a.size, b.size)
-        expected = np.broadcast_to(a * factor // first.factor, count)
-        found = np.broadcast_to(b, count)
+        both = np.broadcast_arrays(a * factor // first.factor, b)
+        expected, found = (sizes.ravel() for sizes in both)
         wrong = np.flatnonzero(expected != found)
         if wrong.size:
             at = int(wrong[0])
@@ -218,14 +220,16 @@ def _check(
 
 
 def _sizes(tasks: QueueTasks, family: TasksOp, columns: _Columns) -> IntArray:
-    """Returns the number of elements of each task, or one number if all have the same."""
+    """Returns [ranks, points] the number of elements of each task; an extent is 1 if all ranks, or
+    all tasks of a rank, have the same."""
     if not columns.selector.exprs:
         begin, end = columns.selector.bounds(lambda _: 0, columns.extent)
-        return np.array([end - begin], dtype=np.int64)
+        return np.array([[end - begin]], dtype=np.int64)
     (expr,) = columns.selector.exprs
-    values, inverse = np.unique(task_values(family, expr, tasks.ranks), return_inverse=True)
+    found = distinct_values(family, expr, tasks.ranks)
+    values, inverse = np.unique(found, return_inverse=True)
     spans = [columns.selector.bounds(lambda _, v=v: int(v), columns.extent) for v in values]
-    return np.array([end - begin for begin, end in spans])[inverse.ravel()]
+    return np.array([end - begin for begin, end in spans])[inverse.reshape(found.shape)]
 
 
 def _same_rows(tasks: QueueTasks, family: TasksOp, one: _Rows, other: _Rows) -> bool:
@@ -234,7 +238,11 @@ def _same_rows(tasks: QueueTasks, family: TasksOp, one: _Rows, other: _Rows) -> 
     pairs = zip(one.operands, other.operands, strict=True)
     return all(
         a == b
-        or bool((task_values(family, a, tasks.ranks) == task_values(family, b, tasks.ranks)).all())
+        or bool(
+            (
+                distinct_values(family, a, tasks.ranks) == distinct_values(family, b, tasks.ranks)
+            ).all()
+        )
         for a, b in pairs
     )
 

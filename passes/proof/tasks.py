@@ -6,9 +6,11 @@ counter; cores `rank * cores + c`, with the AIC cores of a rank before its AIV c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -28,6 +30,7 @@ from hpmoe_ir.dialects.queue import (
 from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.passes.analysis.task_numbers import (
     TaskNumbers,
+    distinct_values,
     first_places,
     number_tasks,
     task_values,
@@ -35,6 +38,10 @@ from hpmoe_ir.passes.analysis.task_numbers import (
 
 NONE = -1
 """Empty entry: no event in `waits` and `signals`, no task in `givers`."""
+
+
+TaskArray: TypeAlias = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
+"""Numbers of tasks, cores, places or events: 32-bit integers if they suffice."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,20 @@ class Credit:
 
 
 @dataclass(frozen=True)
+class RangeWait:
+    """A wait of a family for ranges of events, which depend on the route."""
+
+    op: WaitOp
+    event: EventOp
+    tasks: IntArray
+    """[ranks, tasks] the tasks that wait."""
+    last: IntArray
+    """[ranks, tasks] number of the last coordinates of the events that each task waits for."""
+    joins: IntArray
+    """[ranks, tasks] the join of all events that may be in a task's range."""
+
+
+@dataclass(frozen=True)
 class QueueTasks(TaskNumbers):
     """The tasks of a queue program: N tasks and E events over all ranks, C cores per rank."""
 
@@ -57,19 +78,19 @@ class QueueTasks(TaskNumbers):
     events_per_rank: int
     core_names: list[str]
     """[C] names of the cores of one rank: `aic0`, ..."""
-    core: IntArray
+    core: TaskArray
     """[N] the core that runs a task."""
-    place: IntArray
+    place: TaskArray
     """[N] the place of a task in the queue of its core, from 1."""
-    queues: IntArray
+    queues: TaskArray
     """[N] the tasks of all queues, core after core."""
     queue_starts: IntArray
     """[ranks * C + 1] index into `queues` of each core's first task, then N."""
-    waits: IntArray
+    waits: TaskArray
     """[N, most waits of a task] events that a task waits for, NONE where it has fewer."""
-    signals: IntArray
+    signals: TaskArray
     """[N, most signals of a task] events that a task signals, NONE where it has fewer."""
-    givers: IntArray
+    givers: TaskArray
     """[N, most signals of a task] for credited signals, the task on the event's rank that adds the
     signal where the task has no rows; NONE for signals that are always sent."""
     credits: list[Credit]
@@ -78,6 +99,17 @@ class QueueTasks(TaskNumbers):
     """[E] signals of each event in a launch."""
     in_turn: BoolArray
     """[E] whether an event has two counters, used in alternate launches."""
+    ranges: list[RangeWait]
+    """The waits for ranges of events."""
+    join_of: IntArray
+    """[E, K] the joins that an event is in, NONE where it is in fewer."""
+    joins: int
+    """Number of joins: sets of events of a rank that differ in the coordinates of a range only."""
+    own_waits: TaskArray
+    """[T, most waits of a task] for each of the T tasks of a rank the event of rank 0 that it waits
+    for on rank 0, if on each rank it waits for the same event of that rank; else NONE."""
+    own_signals: TaskArray
+    """[T, most signals of a task] the same for signals."""
 
     @property
     def cores(self) -> int:
@@ -100,6 +132,36 @@ class QueueTasks(TaskNumbers):
         raise AssertionError(f"no event {event}")
 
     @cached_property
+    def unlike_waits(self) -> BoolArray:
+        """[T, most waits of a task] whether ranks wait for different events."""
+        return (self.waits[: self.per_rank] != NONE) & (self.own_waits == NONE)
+
+    @cached_property
+    def unlike_signals(self) -> BoolArray:
+        """[T, most signals of a task] whether ranks signal different events, or other ranks."""
+        return (self.signals[: self.per_rank] != NONE) & (self.own_signals == NONE)
+
+    def unlike_events(self, tasks: TaskArray) -> Iterator[tuple[IntArray, IntArray]]:
+        """Yields, for tasks of rank 0, indices of some that wait for different events on each rank,
+        and [ranks, n] the number of the event on its rank."""
+        waits = self.waits.reshape(self.ranks, self.per_rank, -1)
+        first = np.arange(self.ranks, dtype=np.int64)[:, None] * self.events_per_rank
+        for column in self._unlike_columns:
+            some = np.flatnonzero(self.unlike_waits[tasks, column])
+            if some.size:
+                yield some, waits[:, tasks[some], column] - first
+
+    @cached_property
+    def _unlike_columns(self) -> IntArray:
+        return np.flatnonzero(self.unlike_waits.any(axis=0))
+
+    @cached_property
+    def signals_apart(self) -> IntArray:
+        """[ranks, n] the events of all `unlike_signals`."""
+        signals = self.signals.reshape(self.ranks, self.per_rank, -1)
+        return signals[:, self.unlike_signals].astype(np.int64)
+
+    @cached_property
     def signallers(self) -> tuple[IntArray, IntArray]:
         """Tasks sorted by the event that they signal, and the offset of each event ([E + 1])."""
         return _by_event(self.signals, len(self.thresholds))
@@ -116,6 +178,44 @@ class QueueTasks(TaskNumbers):
         for credit in self.credits:
             needed[credit.events] += 1
         return needed
+
+    def on_all_ranks(self) -> QueueTasks:
+        """Returns a program of one rank with the tasks, and only those waits and signals within the
+        rank, that each rank has.
+
+        If a task ends before another starts by a chain of these, it does so on each rank.
+        """
+        size, events = self.per_rank, self.events_per_rank
+        credits = [Credit(c.tasks[:1], c.events[:1]) for c in self.credits]
+        return replace(
+            self,
+            ranks=1,
+            core=self.core[:size],
+            place=self.place[:size],
+            queues=self.queues[:size],
+            queue_starts=self.queue_starts[: self.cores + 1],
+            waits=self.own_waits,
+            signals=self.own_signals,
+            givers=np.where(self.own_signals == NONE, NONE, self.givers[:size]),
+            credits=credits,
+            thresholds=self.thresholds[:events],
+            in_turn=self.in_turn[:events],
+            ranges=[],
+            join_of=self.join_of[:events],
+        )
+
+    @cached_property
+    def joins_of(self) -> dict[int, list[int]]:
+        """The joins that a task may wait for, by task; only of tasks that wait for ranges."""
+        found: dict[int, list[int]] = {}
+        for wait in self.ranges:
+            for task, join in zip(wait.tasks.flat, wait.joins.flat, strict=True):
+                found.setdefault(int(task), []).append(int(join))
+        return found
+
+    def events_of_join(self, join: int) -> IntArray:
+        """Returns the events of a join."""
+        return np.flatnonzero((self.join_of == join).any(axis=1))
 
     def givers_of(self, event: int) -> IntArray:
         """Returns the tasks that give credits to an event."""
@@ -134,7 +234,7 @@ class QueueTasks(TaskNumbers):
         return tasks[starts[event] : starts[event + 1]]
 
 
-def _by_event(uses: IntArray, events: int) -> tuple[IntArray, IntArray]:
+def _by_event(uses: TaskArray, events: int) -> tuple[IntArray, IntArray]:
     task, column = np.nonzero(uses != NONE)
     event = uses[task, column]
     order = np.argsort(event, kind="stable")
@@ -152,8 +252,10 @@ def queue_tasks(program: ProgramOp) -> QueueTasks:
     names, local, starts = _queues(program, first)
     cores, count = len(names), len(local)
     assert count == per_rank, "each task is in one queue"
-    rank = np.arange(ranks, dtype=np.int64)[:, None]
-    core, place = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
+    most = ranks * max(per_rank, events_per_rank, cores)
+    word = np.int32 if most <= np.iinfo(np.int32).max else np.int64
+    rank = np.arange(ranks, dtype=word)[:, None]
+    core, place = np.empty(count, dtype=word), np.empty(count, dtype=word)
     sizes = np.diff(starts)
     core[local] = np.repeat(np.arange(cores), sizes)
     place[local] = np.arange(count) - np.repeat(starts[:-1], sizes) + 1
@@ -163,27 +265,37 @@ def queue_tasks(program: ProgramOp) -> QueueTasks:
         [np.zeros(0, dtype=bool), *(np.full(e.event_count, e.copy_count == 2) for e in events)]
     )
 
-    def columns(uses: Sequence[WaitOp | SignalOp]) -> IntArray:
+    def columns(uses: Sequence[WaitOp | SignalOp]) -> tuple[TaskArray, TaskArray]:
+        """Returns the events of all tasks, and of those of one rank that all ranks have alike."""
         found: dict[str, list[IntArray]] = {f.sym_name.data: [] for f in families}
         for op in uses:
             family = next(f for f in families if f.sym_name.data == op.family_name)
             event = next(e for e in events if e.sym_name.data == op.event_name)
-            number = np.zeros((ranks, family.task_count), dtype=np.int64)
+            # From the first event of the rank that runs the task, alike on all ranks or by rank.
+            number = np.full((1, family.task_count), 0, dtype=np.int64)
             for expr, extent in zip(op.index_exprs, event.extents, strict=True):
-                number = number * extent + task_values(family, expr, ranks)
+                number = number * extent + distinct_values(family, expr, ranks)
+            number = number + first_event[op.event_name]
             peer = op.peer_expr if isinstance(op, SignalOp) else None
-            owner = rank if peer is None else task_values(family, peer, ranks)
-            found[op.family_name].append(
-                number + owner * events_per_rank + first_event[op.event_name]
-            )
-        table = np.full((ranks, per_rank, max(map(len, found.values()), default=0)), NONE)
+            if peer is not None:
+                owner = task_values(family, peer, ranks) - rank
+                number = number + owner * events_per_rank
+            found[op.family_name].append(number)
+        most = max(map(len, found.values()), default=0)
+        table = np.full((ranks, per_rank, most), NONE, dtype=word)
+        alike = np.full((per_rank, most), NONE, dtype=word)
         for name, numbers in found.items():
             for column, event in enumerate(numbers):
-                table[:, first[name] : first[name] + event.shape[1], column] = event
-        return table.reshape(ranks * per_rank, -1)
+                own = slice(first[name], first[name] + event.shape[1])
+                table[:, own, column] = event + rank * events_per_rank
+                same = (event == event[:1]).all(axis=0)
+                same &= (event[0] >= 0) & (event[0] < events_per_rank)
+                alike[own, column] = np.where(same, event[0], NONE)
+        return table.reshape(ranks * per_rank, -1), alike
 
-    signals = columns(signals_of(program))
-    givers = np.full((ranks, per_rank, signals.shape[1]), NONE)
+    waits, own_waits = columns([w for w in waits_of(program) if w.event_range is None])
+    signals, own_signals = columns(signals_of(program))
+    givers = np.full((ranks, per_rank, signals.shape[1]), NONE, dtype=word)
     credits: list[Credit] = []
     for family in families:
         own = [op for op in signals_of(program) if op.family_name == family.sym_name.data]
@@ -202,6 +314,7 @@ def queue_tasks(program: ProgramOp) -> QueueTasks:
                     rank * events_per_rank + own_events,
                 )
             )
+    ranges, join_of, joins = _ranges(numbers, events, first_event, events_per_rank)
     return QueueTasks(
         program,
         ranks,
@@ -214,15 +327,53 @@ def queue_tasks(program: ProgramOp) -> QueueTasks:
         names,
         (rank * cores + core).ravel(),
         np.tile(place, ranks),
-        (rank * per_rank + local).ravel(),
+        (rank * per_rank + local.astype(word)).ravel(),
         np.append((rank * count + starts[:-1]).ravel(), ranks * count),
-        columns(waits_of(program)),
+        waits,
         signals,
         givers.reshape(signals.shape),
         credits,
         np.tile(thresholds, ranks),
         np.tile(in_turn, ranks),
+        ranges,
+        join_of,
+        joins,
+        own_waits,
+        own_signals,
     )
+
+
+def _ranges(
+    numbers: TaskNumbers, events: Sequence[EventOp], first: dict[str, int], events_per_rank: int
+) -> tuple[list[RangeWait], IntArray, int]:
+    """Returns the waits for ranges, the joins of each event, and the number of joins."""
+    found: list[RangeWait] = []
+    columns: list[IntArray] = []
+    begin: dict[tuple[str, int], int] = {}
+    count = 0
+    rank = np.arange(numbers.ranks, dtype=np.int64)[:, None]
+    for op in waits_of(numbers.program):
+        if op.event_range is None:
+            continue
+        event = next(e for e in events if e.sym_name.data == op.event_name)
+        extents = event.extents[op.event_range.dims :]
+        size = prod(extents)
+        key = (op.event_name, op.event_range.dims)
+        if key not in begin:
+            begin[key] = count
+            column = np.full((numbers.ranks, events_per_rank), NONE)
+            own = slice(first[op.event_name], first[op.event_name] + event.event_count)
+            column[:, own] = count + rank * size + np.arange(event.event_count) % size
+            columns.append(column.ravel())
+            count += numbers.ranks * size
+        family = next(f for f in numbers.families if f.sym_name.data == op.family_name)
+        last = np.zeros((numbers.ranks, family.task_count), dtype=np.int64)
+        for expr, extent in zip(op.index_exprs, extents, strict=True):
+            last = last * extent + task_values(family, expr, numbers.ranks)
+        joins = begin[key] + rank * size + last
+        found.append(RangeWait(op, event, numbers.tasks_of(family), last, joins))
+    none = np.zeros((numbers.ranks * events_per_rank, 0), dtype=np.int64)
+    return found, np.stack(columns, axis=1) if columns else none, count
 
 
 def _queues(program: ProgramOp, first: dict[str, int]) -> tuple[list[str], IntArray, IntArray]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TypeAlias
 
 import numpy as np
@@ -70,15 +71,19 @@ def first_violation(
         producers = place[starts[p] : starts[p + 1]]
         consumers = place[starts[c] : starts[c + 1]]
         seen = range(ranks) if d.peer is not None else ranks_that_differ((d,), ranks)
-        latest = np.full((len(seen), d.event_count), -1)
-        earliest = np.full((len(seen), d.event_count), len(flat))
+        # A consumer may have to wait for any event of a range: those of a range are joined.
+        events = prod(d.joined_extents)
+        latest = np.full((len(seen), events), -1)
+        earliest = np.full((len(seen), events), len(flat))
         for rank in seen:
             of_producer = families[p].coordinates()
-            source = flat_events(d.source_exprs, d.extents, of_producer, rank, len(producers))
+            source = flat_events(
+                d.joined_source, d.joined_extents, of_producer, rank, len(producers)
+            )
             owner = rank if d.peer_expr is None else evaluate_index(d.peer_expr, of_producer, rank)
             np.maximum.at(latest, (np.asarray(owner), source), producers)
             target = flat_events(
-                d.target_exprs, d.extents, families[c].coordinates(), rank, len(consumers)
+                d.target_exprs, d.joined_extents, families[c].coordinates(), rank, len(consumers)
             )
             np.minimum.at(earliest[rank], target, consumers)
         wrong = np.argwhere(latest >= earliest)

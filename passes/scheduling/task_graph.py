@@ -3,13 +3,15 @@
 All ranks share one order, so one representative rank is scheduled: a put of another rank into its
 memory is assumed to end when this rank's own put of the same grid point does. Where dependences
 differ between ranks, a task has the union of its dependences over all ranks, so that an order that
-is safe for this graph is safe on each rank.
+is safe for this graph is safe on each rank. For the same reason a task that waits for a range of
+events waits for all that can be in it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -70,12 +72,13 @@ def _events(
     c = numbers[d.consumer.root_reference.data]
     of_producer, of_consumer = families[p].coordinates(), families[c].coordinates()
     size, waiting = families[p].task_count, families[c].task_count
-    differ = any(map(uses_rank, (*d.source_exprs, *d.target_exprs)))
+    differ = any(map(uses_rank, (*d.joined_source, *d.target_exprs)))
     seen = range(ranks if differ or d.peer is not None else 1)
-    sources = [flat_events(d.source_exprs, d.extents, of_producer, r, size) for r in seen]
-    targets = [flat_events(d.target_exprs, d.extents, of_consumer, r, waiting) for r in seen]
+    sources = [flat_events(d.joined_source, d.joined_extents, of_producer, r, size) for r in seen]
+    targets = [flat_events(d.target_exprs, d.joined_extents, of_consumer, r, waiting) for r in seen]
     # Events are identified by their numbers on rank 0.
-    names = _names(targets, d.event_count)
+    count = prod(d.joined_extents)
+    names = _names(targets, count)
     codes: list[IntArray] = []
     for rank in seen:
         if d.peer_expr is None:
@@ -84,7 +87,7 @@ def _events(
             owner = np.asarray(evaluate_index(d.peer_expr, of_producer, rank))
             name = names[np.broadcast_to(owner, (size,)), sources[rank]]
         used = np.flatnonzero(name >= 0)
-        codes.append(used * d.event_count + name[used])
+        codes.append(used * count + name[used])
         if len(codes) == 16:
             codes = [np.unique(np.concatenate(codes))]
     pairs = np.unique(np.concatenate(codes))
@@ -92,10 +95,10 @@ def _events(
         p,
         c,
         d.peer is not None,
-        pairs // d.event_count,
-        pairs % d.event_count,
+        pairs // count,
+        pairs % count,
         names[0][targets[0]],
-        d.event_count,
+        count,
     )
 
 

@@ -22,7 +22,12 @@ from hpmoe_ir.dialects.access import (
     BlockSelector,
     Chunk,
     GroupedRows,
+    IndexSelector,
+    RowSelector,
     Selector,
+    TileCut,
+    TileExpert,
+    TileRows,
     WholeSelector,
 )
 from hpmoe_ir.dialects.index import RANK
@@ -154,20 +159,31 @@ class Tiling:
         self.families.append(family)
 
     def matrix_grid(self, route: RouteType) -> list[tuple[str, int]]:
-        """Returns the grid of matrix tasks over the grouped rows: expert, source group, chunk."""
+        """Returns the grid of matrix tasks over the grouped rows: expert, source group and chunk,
+        or tile."""
         return self._grid(route, self.partition.row_chunks)
 
-    def matrix_rows(self) -> GroupedRows:
-        """Returns the rows of a point of `matrix_grid`, whose coordinates are 0, 1 and 2."""
+    def matrix_rows(self) -> RowSelector:
+        """Returns the rows of a point of `matrix_grid`, by its coordinates from 0."""
+        if self.partition.row_tiles:
+            return TileRows(AffineExpr.dimension(0), self._cut)
         return self._rows(self.partition.row_chunks, self.partition.matmul.m)
 
+    def matrix_expert(self) -> Selector:
+        """Returns the selector of the local expert of a point of `matrix_grid`."""
+        if self.partition.row_tiles:
+            return TileExpert(AffineExpr.dimension(0), self._cut)
+        return IndexSelector(AffineExpr.dimension(0))
+
     def vector_grid(self, route: RouteType) -> list[tuple[str, int]]:
-        """Returns the grid of vector tasks over the grouped rows: expert, source group, chunk."""
+        """Returns the grid of vector tasks over the grouped rows, as `matrix_grid`."""
         return self._grid(route, self._vector_chunks(route))
 
-    def vector_rows(self, route: RouteType) -> GroupedRows:
-        """Returns the rows of a point of `vector_grid`, whose coordinates are 0, 1 and 2."""
+    def vector_rows(self, route: RouteType) -> RowSelector:
+        """Returns the rows of a point of `vector_grid`, by its coordinates from 0."""
         part = self.partition
+        if part.row_tiles:
+            return self.matrix_rows()
         align = 1 if part.vector_chunks else part.vector_rows or part.matmul.m
         return self._rows(self._vector_chunks(route), align)
 
@@ -216,7 +232,13 @@ class Tiling:
         most = min(sources * route.tokens.data, route.rows.data)
         return ceil_div(most, self.partition.vector_rows)
 
+    @property
+    def _cut(self) -> TileCut:
+        return TileCut(self.partition.row_tiles, self.partition.matmul.m)
+
     def _grid(self, route: RouteType, chunks: int) -> list[tuple[str, int]]:
+        if self.partition.row_tiles:
+            return [("t", self.partition.row_tiles)]
         return [
             ("e", route.local_experts),
             ("g", self.partition.source_groups),

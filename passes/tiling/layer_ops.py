@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation
@@ -20,6 +21,7 @@ from hpmoe_ir.dialects.access import (
     WholeSelector,
 )
 from hpmoe_ir.dialects.index import RANK
+from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.rowwise import RowwiseTrait
 from hpmoe_ir.dialects.tile import MemorySpace, TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
@@ -233,25 +235,29 @@ def matmul_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
                 f"multiple of {FRACTAL}, found {size}",
             )
     shares = tiling.partition.matrix_shares
-    block = tiling.partition.task_cols or _task_cols(tiling, route.type.local_experts, columns)
+    block = tiling.partition.task_cols or _task_cols(tiling, route.type, columns)
     transposed = op.transpose_rhs is not None
     rows = tiling.matrix_rows()
     tile = tiling.partition.matmul
+    grid = tiling.matrix_grid(route.type)
+    across = AffineExpr.dimension(len(grid))
     goes_back = any(_is_return(use.operation) for use in op.product.uses)
     whole = [ExpertRange(0, route.type.local_experts, 0)]
     result = tiling.result(op.product, "product")
     for experts in tiling.way_back(route.type, columns) if goes_back else whole:
         # The experts before the last ones have tasks as wide as without `last_experts`.
         wide = experts.cols if experts.first else block
-        cols = WHOLE if shares else BlockSelector(D3, wide)
+        if goes_back and tiling.partition.row_tiles:
+            # All tiles of a block of columns come before the next block.
+            wide = tiling.partition.return_cols or block
+        cols = WHOLE if shares else BlockSelector(across, wide)
         last = ("i", shares) if shares else ("n", ceil_div(columns, wide))
-        weights = (
-            (IndexSelector(D0), cols, WHOLE) if transposed else (IndexSelector(D0), WHOLE, cols)
-        )
+        expert = tiling.matrix_expert()
+        weights = (expert, cols, WHOLE) if transposed else (expert, WHOLE, cols)
         tiling.tasks(
             TasksOp(
                 tiling.fresh("matmul"),
-                experts.grid([*tiling.matrix_grid(route.type), last]),
+                [*grid, last] if tiling.partition.row_tiles else experts.grid([*grid, last]),
                 CoreKind.AIC,
                 tiling.partition.matrix_kernel("grouped_matmul"),
                 [
@@ -266,7 +272,7 @@ def matmul_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:
                     "transpose_rhs": int(transposed),
                 },
                 route.route,
-                [D3, AffineExpr.constant(shares)] if shares else [],
+                [across, AffineExpr.constant(shares)] if shares else [],
             )
         )
 
@@ -276,16 +282,21 @@ def _is_return(op: Operation) -> bool:
     return isinstance(op, comm.PutOp) and op.direction.data is not comm.Direction.DISPATCH
 
 
-def _task_cols(tiling: Tiling, local_experts: int, columns: int) -> int:
+def _task_cols(tiling: Tiling, route: RouteType, columns: int) -> int:
     """Returns the default columns of a matrix task.
 
     As many tile widths as leave four tasks for each AIC: few enough tasks to limit the cost of
-    starting them, enough to keep all cores busy when parts have different numbers of rows.
+    starting them, enough to keep all cores busy when parts have different numbers of rows. Tiles
+    that the route numbers are dealt in turn, so that cores differ by a whole task: 40 are left.
     """
     width = tiling.partition.matmul.n
-    parts = local_experts * tiling.partition.source_groups * tiling.partition.row_chunks
+    parts = prod(extent for _, extent in tiling.matrix_grid(route))
+    wanted = 4
+    if tiling.partition.row_tiles:
+        rows = route.tokens.data * route.top.data
+        parts, wanted = ceil_div(rows, tiling.partition.matmul.m), 40
     across = ceil_div(columns, width)
-    most = max(1, parts * across // (4 * tiling.machine.aic_cores))
+    most = max(1, parts * across // (wanted * tiling.machine.aic_cores))
     return width * even_part(across, most)
 
 

@@ -25,6 +25,9 @@ from hpmoe_ir.options.options import OptionError, Range
 MatmulKernels: TypeAlias = Literal["default", "cann-like"]
 """Kernels of matrix tasks: the fastest, or those that use a core as CANN's grouped matmul does."""
 
+RowCut: TypeAlias = Literal["parts", "tiles"]
+"""How the rows that a rank receives are cut into matrix tasks."""
+
 MAX_GROUPS = 8
 """Default limit of the number of source groups: once a part is smaller than a matrix tile, finer
 parts cost more in waits than they save."""
@@ -32,10 +35,20 @@ parts cost more in waits than they save."""
 MIN_TOKENS = 16
 """Smallest number of tokens of a part, by default."""
 
-NEEDED_WITH = {"last_experts": "return_cols", "last_gradients": "gradient_cols"}
+NEEDED_WITH = {
+    "last_experts": "return_cols",
+    "last_gradients": "gradient_cols",
+    "row_tiles": "row_cut",
+}
 """Options that limit another option to some experts, and the option that each one requires."""
 
 APART = (
+    ("row_cut", "source_groups"),
+    ("row_cut", "row_chunks"),
+    ("row_cut", "vector_rows"),
+    ("row_cut", "vector_chunks"),
+    ("row_cut", "matrix_shares"),
+    ("row_cut", "last_experts"),
     ("put_rows", "put_chunks"),
     ("vector_rows", "vector_chunks"),
     ("matrix_shares", "task_cols"),
@@ -56,6 +69,12 @@ class TilingOptions(MachineOption):
     """Groups of source ranks, at most the number of ranks; 0: up to 8."""
     row_chunks: Annotated[int, Range(1, unit="chunks")] = 1
     """Chunks of the rows of an expert and group, cut at multiples of tile-m."""
+    row_cut: RowCut = "parts"
+    """How an expert's rows are cut: `parts`, those of each source group by themselves; `tiles`,
+    those from all ranks at multiples of tile-m, into tiles that the route numbers."""
+    row_tiles: Annotated[int, Range(0, unit="tiles")] = 0
+    """Most tiles of a rank; 0: half as many again as balanced routing needs. Where a launch has
+    more, tiles have a multiple of tile-m rows."""
     put_chunks: Annotated[int, Range(1, unit="chunks")] = 1
     """Chunks of the rows from one rank to one expert."""
     put_rows: Annotated[int, Range(0, unit="rows")] = 0
@@ -94,7 +113,7 @@ class TilingOptions(MachineOption):
     def __post_init__(self) -> None:
         super().__post_init__()
         for part, whole in NEEDED_WITH.items():
-            if getattr(self, part) and not getattr(self, whole):
+            if getattr(self, part) and getattr(self, whole) == getattr(TilingOptions, whole):
                 raise OptionError(f"option '{_text(part)}': expected {_text(whole)} with it")
         for one, other in APART:
             if all(getattr(self, name) != getattr(TilingOptions, name) for name in (one, other)):
@@ -129,9 +148,11 @@ class TilingOptions(MachineOption):
         ):
             Range(0, most, unit).check(_text(name), getattr(self, name))
         largest = largest_matmul_tile(machine)
+        tiles = self._tiles(route, self.tile_m or largest.m)
         options = replace(
             self,
-            source_groups=self.source_groups or min(ranks, MAX_GROUPS),
+            source_groups=0 if tiles else self.source_groups or min(ranks, MAX_GROUPS),
+            row_tiles=tiles,
             token_chunks=self.token_chunks or min(machine.aiv_cores, ceil_div(tokens, MIN_TOKENS)),
             tile_m=self.tile_m or largest.m,
             tile_n=self.tile_n or largest.n,
@@ -139,6 +160,24 @@ class TilingOptions(MachineOption):
         )
         check_matmul_tile(options.matmul, machine)
         return options
+
+    def _tiles(self, route: RouteType, rows: int) -> int:
+        """Returns the most tiles of `rows` rows of a rank, 0 if rows are cut into parts.
+
+        Raises OptionError for fewer tiles than experts.
+        """
+        if self.row_cut == "parts":
+            return 0
+        local = route.local_experts
+        if 0 < self.row_tiles < local:
+            raise OptionError(
+                f"option 'row-tiles': expected a tile for each of {local} local experts, found "
+                f"{self.row_tiles}"
+            )
+        balanced = ceil_div(route.tokens.data * route.top.data, local * rows) * local
+        return self.row_tiles or min(
+            local + ceil_div(3 * balanced, 2), local + ceil_div(route.rows.data, rows)
+        )
 
     @classmethod
     def tiling_space(

@@ -21,7 +21,7 @@ from hpmoe_ir.passes import verify_queues
 from hpmoe_ir.passes.analysis.task_uses import Meeting, Use, uses_of
 from hpmoe_ir.passes.proof import coverage, layout, races
 from hpmoe_ir.passes.proof.order import OrderProof
-from hpmoe_ir.passes.proof.run import QueueRun, RankSets
+from hpmoe_ir.passes.proof.run import QueueRun
 from hpmoe_ir.passes.proof.tasks import NONE, QueueTasks, queue_tasks
 
 Fault: TypeAlias = Callable[[pytest.MonkeyPatch], None]
@@ -100,7 +100,7 @@ def puts_stay_at_home(patch: pytest.MonkeyPatch) -> None:
 
     def uses(tasks: QueueTasks) -> dict[str, list[Use]]:
         return {
-            name: [replace(u, owner=u.tasks // tasks.per_rank) for u in found]
+            name: [replace(u, access=replace(u.access, peer=None)) for u in found]
             for name, found in uses_of(tasks).items()
         }
 
@@ -111,10 +111,8 @@ def all_windows_have_two_copies(patch: pytest.MonkeyPatch) -> None:
     """A window, like an event, is taken to be used in every other launch only."""
     overwrite = races._check_overwrite  # pyright: ignore[reportPrivateUsage]
 
-    def other(
-        proof: OrderProof, after: RankSets, one: Use, two: Use, copies: int, *, whole: bool = False
-    ) -> None:
-        overwrite(proof, after, one, two, 2, whole=whole)
+    def other(proof: OrderProof, one: Use, two: Use, copies: int, *, whole: bool = False) -> None:
+        overwrite(proof, one, two, 2, whole=whole)
 
     patch.setattr(races, "_check_overwrite", other)
 
@@ -123,11 +121,9 @@ def own_windows_are_safe(patch: pytest.MonkeyPatch) -> None:
     """A rank may touch its own windows in the next launch before its peers' puts of this one."""
     overwrite = races._check_overwrite  # pyright: ignore[reportPrivateUsage]
 
-    def other(
-        proof: OrderProof, after: RankSets, one: Use, two: Use, copies: int, *, whole: bool = False
-    ) -> None:
+    def other(proof: OrderProof, one: Use, two: Use, copies: int, *, whole: bool = False) -> None:
         if two.access.peer is not None:
-            overwrite(proof, after, one, two, copies, whole=whole)
+            overwrite(proof, one, two, copies, whole=whole)
 
     patch.setattr(races, "_check_overwrite", other)
 
@@ -185,6 +181,15 @@ def queues_run_in_parallel(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(OrderProof, "ended", ended)
 
 
+def all_ranks_are_known(patch: pytest.MonkeyPatch) -> None:
+    """Each task is taken to start after tasks of all ranks."""
+
+    def known(proof: OrderProof) -> BoolArray:
+        return np.ones(proof.tasks.per_rank, dtype=np.bool_)
+
+    patch.setattr(OrderProof, "know_all", property(known))
+
+
 OP_FAULTS: frozenset[Fault] = frozenset({operands_may_overlap, buffers_are_long_enough})
 """Faults in the verifiers of the ops."""
 
@@ -206,6 +211,7 @@ COMMON_FAULTS: tuple[Fault, ...] = (
     half_is_all,
     queues_run_in_parallel,
     puts_stay_at_home,
+    all_ranks_are_known,
 )
 """Faults that a few hundred programs find."""
 

@@ -27,15 +27,17 @@ def structures(draw: st.DrawFn) -> Options:
     put_rows = draw(st.sampled_from((0, 0, 0, 4, 16)))
     shares = draw(st.sampled_from((0, 0, 0, 1, 3)))
     return_cols = draw(st.sampled_from((0, 0, 16, 48)))
+    tiles = not shares and draw(st.integers(0, 2)) == 0
     gradient_cols = 0 if shares else draw(st.sampled_from((0, 0, 16, 48)))
     return {
-        "row_chunks": draw(st.sampled_from((1, 1, 2, 3))),
+        "row_cut": "tiles" if tiles else "parts",
+        "row_chunks": 1 if tiles else draw(st.sampled_from((1, 1, 2, 3))),
         "put_chunks": 1 if put_rows else draw(st.sampled_from((1, 1, 2, 3))),
         "put_rows": put_rows,
-        "vector_rows": draw(st.sampled_from((0, 0, 0, 8, 32))),
+        "vector_rows": 0 if tiles else draw(st.sampled_from((0, 0, 0, 8, 32))),
         "matrix_shares": shares,
         "return_cols": return_cols,
-        "last_experts": draw(st.integers(0, 1)) if return_cols and not shares else 0,
+        "last_experts": draw(st.integers(0, 1)) if return_cols and not (shares or tiles) else 0,
         "gradient_cols": gradient_cols,
         "last_gradients": draw(st.integers(0, 1)) if gradient_cols else 0,
         "matmul_kernels": draw(st.sampled_from(("default", "default", "cann-like"))),
@@ -48,23 +50,29 @@ def structures(draw: st.DrawFn) -> Options:
     }
 
 
+FOR_TILES = ("tiles", "operator-order")
+"""Policies that are safe for tiles, of which any may wait for any put, of every graph."""
+
+
 @st.composite
-def policies(draw: st.DrawFn) -> str:
+def policies(draw: st.DrawFn, tiles: bool) -> str:
     """The text of a policy, with small numbers for its options."""
-    policy = draw(st.sampled_from(list(built_in_policies().values())))
+    known = built_in_policies()
+    policy = known[draw(st.sampled_from(FOR_TILES if tiles else list(known)))]
     return str(Spec(policy.name, {n: (draw(st.integers(0, 3)),) for n in option_types(policy)}))
 
 
 @st.composite
 def lowerings(draw: st.DrawFn, structure: Options, ranks: int, tokens: int) -> Lowering:
     """All options for a layer of `ranks` ranks and at most `tokens` tokens on each."""
+    tiles = structure["row_cut"] == "tiles"
     options: Options = {
         **structure,
-        "source_groups": draw(st.integers(0, ranks)),
+        "source_groups": 0 if tiles else draw(st.integers(0, ranks)),
         "token_chunks": draw(st.integers(0, min(tokens, 5))),
         "task_cols": 0 if structure["matrix_shares"] else draw(st.sampled_from((0, 16, 32, 80))),
         "reuse": draw(st.booleans()),
-        "policy": draw(policies()),
+        "policy": draw(policies(tiles)),
         "vector_cores": draw(st.sampled_from(("both", "one"))),
     }
     # Few cores are few fibers; a whole chip now and then.

@@ -51,7 +51,7 @@ families and no classes: it lists the tasks of all ranks in three launches, comp
 of each pair, and finds the tasks that can never begin before another one has ended; exactly those \
 are ordered after it (`test/mutants/task_graph.py`, `needed_order.py`). `verify-queues` must \
 accept no harmful mutant. It also refuses some harmless ones, such as wrong counts of an event \
-that no task needs.
+that no task needs, and those whose tiles do not fit their kernel, which is no matter of order.
 """
 
 

@@ -102,7 +102,7 @@ class TestInstalled:
                 "option 'stride': expected 1 to 64 experts, found 0",
             ),
             (["-p", "lower-moe{policy=strid}"], "unknown policy 'strid'; did you mean 'strided'?"),
-            (["--schedule", "strides"], "found 'strides'; did you mean 'strides-of-three'?"),
+            (["--schedule", "strides-of"], "found 'strides-of'; did you mean 'strides-of-three'?"),
             (["--machine", "two-core"], "known: ascend-a2, ascend-a3, two-cores; did you mean"),
         ):
             assert message in refused(capsys, "run", *TINY, *words)

@@ -19,6 +19,7 @@ from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.machines.machine import load_machine
 from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.passes.policies.overlap import Overlap
+from hpmoe_ir.passes.policies.tiles import Tiles
 from hpmoe_ir.passes.set_waits import SetWaitsPass
 from hpmoe_ir.passes.verify_queues import VerifyQueuesPass
 from hpmoe_ir.schedule.auto import (
@@ -96,6 +97,8 @@ def test_candidates_follow_from_the_sizes():
     )
     assert whole in lowerings
     assert replace(whole, return_cols=1024, last_experts=1) in lowerings
+    tiles = LowerMoePass(row_cut="tiles", return_cols=1792, policy=Tiles(), token_chunks=47)
+    assert tiles in lowerings
     assert len(lowerings) == len(set(lowerings))
     assert all(found.machine == "ascend-a2" for found in auto_lowerings(layer("ascend-a2")))
 
@@ -107,9 +110,10 @@ def test_sums_are_as_long_as_the_last_products_beside_them(ranks: int, experts: 
     assert experts_beside_sums(config, load_machine("ascend-a3")) == experts
 
 
-def test_the_routing_looks_the_same_from_each_rank():
+@pytest.mark.parametrize("routing", ["balanced", "uniform"])
+def test_the_routing_looks_the_same_from_each_rank(routing: str):
     config = preset_layer("deepseek-v3").with_sizes(ranks=8, tokens=96)
-    ids = same_from_each_rank(config)
+    ids = same_from_each_rank(config, routing)
     counts = [np.bincount(part.ravel(), minlength=config.experts) for part in ids]
     for rank, found in enumerate(counts):
         assert (np.roll(found, -rank * config.local_experts) == counts[0]).all()

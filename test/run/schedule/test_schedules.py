@@ -101,7 +101,7 @@ def test_the_chosen_schedule_is_printed_and_compiled(
         main(words)
     assert stop.value.code == 0
     chosen, first, *_ = capsys.readouterr().out.splitlines()
-    passes = chosen.removeprefix("schedule  auto, balanced routing: ")
+    passes = chosen.removeprefix("schedule  auto, uniform routing: ")
     assert first.endswith(passes)
     with pytest.raises(SystemExit) as stop:
         main(["compile", *TINY, "--tokens", "64", "-p", passes, "-o", str(tmp_path / "passes")])

@@ -1,4 +1,4 @@
-// Reads every row range of a route, and chunks of the experts, on AIV 0.
+// Reads every row range of a route, chunks of the experts, and tiles and what meets them, on AIV 0.
 #include "ascend_a3.h"
 #include "hpmoe/env.h"
 #include "kernel_operator.h"
@@ -29,7 +29,7 @@ class Reader {
 
 extern "C" __global__ __mix__(1, 2) __aicore__
     void route_ranges(GM_ADDR words, GM_ADDR out, uint32_t experts, uint32_t ranks, uint32_t chunks,
-                      uint32_t align) {
+                      uint32_t align, uint32_t tiles, uint32_t tile_rows) {
   AscendC::InitSocState();
   if ASCEND_IS_AIV {
     if (AscendC::GetBlockIdx() != 0) return;
@@ -46,6 +46,17 @@ extern "C" __global__ __mix__(1, 2) __aicore__
       reader.Add(all);
       for (uint32_t c = 0; c < chunks; ++c) reader.Add(hpmoe::Chunk(all, c, chunks, align));
       for (uint32_t s = 0; s < ranks; ++s) reader.Add(route.Return(e, s));
+    }
+    const hpmoe::TileCut cut{tiles, tile_rows, local};
+    for (uint32_t t = 0; t < tiles; ++t) {
+      const hpmoe::RouteTile tile = route.Tile(t, cut);
+      reader.Add(tile.rows);
+      reader.Add({tile.expert, 0});
+      reader.Add(route.Parts(tile));
+    }
+    for (uint32_t e = 0; e < local; ++e) {
+      reader.Add(route.Tiles(e, 0, ranks, cut));
+      for (uint32_t s = 0; s < ranks; ++s) reader.Add(route.Tiles(e, s, s + 1, cut));
     }
     reader.Store(reinterpret_cast<__gm__ int32_t*>(out));
   }

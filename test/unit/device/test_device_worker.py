@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from hpmoe_ir.dialects.access import TileCut, cut_tiles
+from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.dtypes import from_bits, round_to, to_bits
 from hpmoe_ir.kernels.route_layout import RouteLayout
 from hpmoe_ir.machines.machine import load_machine
@@ -196,10 +198,28 @@ def ranges(layout: RouteLayout, words: Any, chunks: int, align: int) -> list[tup
     return found
 
 
+def tile_ranges(cut: TileCut, received: IntArray) -> list[tuple[int, int]]:
+    """The tiles that route_ranges.cpp reads, and what meets them, as (begin, count)."""
+    tiles, (local, ranks) = cut_tiles(cut, received), received.shape
+
+    def counted(bounds: tuple[int, int]) -> tuple[int, int]:
+        return (bounds[0], bounds[1] - bounds[0]) if bounds[0] != bounds[1] else (0, 0)
+
+    found: list[tuple[int, int]] = []
+    for t in range(cut.count):
+        found += [counted(tiles.rows(t)), (tiles.expert(t), 0), counted(tiles.parts(t))]
+    for e in range(local):
+        found += [counted(tiles.covering(e, (0, ranks)))]
+        found += [counted(tiles.covering(e, (s, s + 1))) for s in range(ranks)]
+    return found
+
+
 @pytest.mark.parametrize("ranks, experts", [(1, 1), (2, 4), (3, 12), (8, 64)])
 @pytest.mark.parametrize("over", [False, True])
-def test_route_ranges(ranks: int, experts: int, over: bool):
-    entry = KernelEntry("route_ranges", ("words", "out"), ("experts", "ranks", "chunks", "align"))
+@pytest.mark.parametrize("spare", [0, 2, 40])
+def test_route_ranges(ranks: int, experts: int, over: bool, spare: int):
+    scalars = ("experts", "ranks", "chunks", "align", "tiles", "tile_rows")
+    entry = KernelEntry("route_ranges", ("words", "out"), scalars)
     executable = build(HERE / "route_ranges.cpp", entry, [DEVICE_DIR, HERE])
     rng: Any = np.random.default_rng(ranks)
     sent = rng.integers(0, 40, (ranks, experts), np.int32)
@@ -210,9 +230,14 @@ def test_route_ranges(ranks: int, experts: int, over: bool):
     words = layout.build(counts, ranks - 1, 1 if over else 1 << 20)
     chunks, align = 3, 16
     expected = ranges(layout, words, chunks, align)
+    cut = TileCut(experts // ranks + spare, 16)
+    received = sent[:, (ranks - 1) * (experts // ranks) :].T.astype(np.int64)
+    expected += tile_ranges(cut, received)
     if over:
         expected = [(0, 0)] * len(expected)
-    scalars = {"experts": experts, "ranks": ranks, "chunks": chunks, "align": align}
-    launch = RankLaunch({"words": words, "out": 8 * len(expected)}, scalars)
+    sizes = (experts, ranks, chunks, align, cut.count, cut.rows)
+    launch = RankLaunch(
+        {"words": words, "out": 8 * len(expected)}, dict(zip(scalars, sizes, strict=True))
+    )
     out = execute(executable, entry, [[launch]], aics=1, machine=MACHINE, seconds=60)[0][0]["out"]
     np.testing.assert_array_equal(out.view(np.int32).reshape(-1, 2), expected)

@@ -382,8 +382,8 @@ def test_what_roles_ask_of_selectors():
     grouped, sent, tokens = GroupedRows(E, P, 2), SentRows(E), TokenRows(P, 2)
     assert (grouped.local_expert, sent.local_expert, tokens.local_expert) == (E, None, None)
     assert (grouped.source_group, GroupedRows(E, P, 1).source_group) == (P, None)
-    assert grouped.problem(2) is None
-    assert grouped.problem(1) == "2 source groups of 1 ranks"
+    assert grouped.problem(2, 4) is None
+    assert grouped.problem(1, 4) == "2 source groups of 1 ranks"
     assert grouped.sender(4, 2) is None, "rows of two ranks each"
     assert tokens.sender(4, 2) is None
 

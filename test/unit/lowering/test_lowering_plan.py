@@ -98,6 +98,7 @@ def test_a_put_names_its_peer_and_its_rows():
     assert address.peer == PeerRank()
     assert address.copy == Size("RecvCopy", 20 * 48)
     (read,) = put.stages[0].reads
+    assert isinstance(read.rows[0].rows, RowRange)
     assert read.rows[0].rows.segment is RowSegment.SENT
     assert read.tile.address == ArgumentAddress("x")
 
@@ -126,6 +127,7 @@ def test_tiles_of_a_product():
 
 def matmul_group(matmul: FamilyPlan) -> IntExpr:
     rows = matmul.writes[0].rows[0].rows
+    assert isinstance(rows, RowRange)
     assert rows.segment is RowSegment.GROUPED
     return rows.operands[0]
 

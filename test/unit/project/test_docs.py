@@ -65,11 +65,14 @@ def test_dependences(tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
         hpmoe.main(["import", *SMALL, "-o", str(graph)])
     to_tile = "convert-moe-to-comm,convert-comm-to-tile{row-chunks=2}"
+    to_tiles = to_tile.replace("row-chunks=2", "row-cut=tiles row-tiles=12 tile-m=16")
     passes = {
         "tile": to_tile,
         "part": f"{to_tile},insert-dependencies",
         "expert": f"{to_tile},insert-dependencies{{granularity=expert}}",
         "credit": f"{to_tile},insert-dependencies,credit-empty-puts",
+        "tiles": to_tiles,
+        "ranges": f"{to_tiles},insert-dependencies",
         "tasks": "lower-moe{row-chunks=2},expand-tasks",
     }
     for kind, pipeline in passes.items():

@@ -35,6 +35,21 @@ struct RouteLayout {
   }
 };
 
+// A tile: rows of one local expert, from all sources. One without rows has expert 0.
+struct RouteTile {
+  uint32_t expert;
+  Rows rows;
+};
+
+// How the rows that a rank's experts receive are cut: each expert's rows at multiples of `rows`
+// rows, or of the least multiple of that for which there are at most `count` tiles. Tiles are
+// numbered expert after expert; there are at least as many as experts.
+struct TileCut {
+  uint32_t count;
+  uint32_t rows;
+  uint32_t experts;  // of a rank
+};
+
 // Row ranges of this rank. All are empty if the routing exceeds the capacity of any rank; every
 // rank decides so from the same counts.
 class Route {
@@ -50,6 +65,45 @@ class Route {
   __aicore__ inline Rows Grouped(uint32_t e, uint32_t first_source, uint32_t last_source) const {
     return Between(layout_.received_begin + e * ranks_ + first_source,
                    layout_.received_begin + e * ranks_ + last_source);
+  }
+
+  // Tile t, without rows if there are fewer tiles.
+  __aicore__ inline RouteTile Tile(uint32_t t, const TileCut& cut) const {
+    const uint32_t height = TileHeight(cut);
+    for (uint32_t e = 0; e < cut.experts; ++e) {
+      const Rows expert = Grouped(e, 0, ranks_);
+      const uint32_t tiles = CeilDiv(expert.count, height);
+      if (t < tiles) {
+        const uint32_t begin = t * height;
+        return {e, {expert.begin + begin, Min(height, expert.count - begin)}};
+      }
+      t -= tiles;
+    }
+    return {0, {0, 0}};
+  }
+
+  // The parts that have rows of a tile, numbered by (local expert, source).
+  __aicore__ inline Rows Parts(const RouteTile& tile) const {
+    if (tile.rows.count == 0) return {0, 0};
+    const uint32_t end = tile.rows.begin + tile.rows.count;
+    uint32_t first = tile.expert * ranks_;
+    while (Word(layout_.received_begin + first + 1) <= tile.rows.begin) ++first;
+    uint32_t last = first + 1;
+    while (Word(layout_.received_begin + last) < end) ++last;
+    return {first, last - first};
+  }
+
+  // The tiles that have rows of local expert e from the sources first_source .. last_source - 1.
+  __aicore__ inline Rows Tiles(uint32_t e, uint32_t first_source, uint32_t last_source,
+                               const TileCut& cut) const {
+    const Rows rows = Grouped(e, first_source, last_source);
+    if (rows.count == 0) return {0, 0};
+    const uint32_t height = TileHeight(cut);
+    uint32_t before = 0;
+    for (uint32_t i = 0; i < e; ++i) before += CeilDiv(Grouped(i, 0, ranks_).count, height);
+    const uint32_t begin = rows.begin - Grouped(e, 0, ranks_).begin;
+    const uint32_t first = begin / height;
+    return {before + first, CeilDiv(begin + rows.count, height) - first};
   }
 
   // All rows received.
@@ -75,6 +129,16 @@ class Route {
  private:
   __aicore__ inline uint32_t Word(uint32_t index) const {
     return static_cast<uint32_t>(ReadCached(words_ + index));
+  }
+  // Rows of a tile that is full.
+  __aicore__ inline uint32_t TileHeight(const TileCut& cut) const {
+    for (uint32_t height = cut.rows;; height += cut.rows) {
+      uint32_t tiles = 0;
+      for (uint32_t e = 0; e < cut.experts; ++e) {
+        tiles += CeilDiv(Grouped(e, 0, ranks_).count, height);
+      }
+      if (tiles <= cut.count) return height;
+    }
   }
   __aicore__ inline Rows Between(uint32_t first, uint32_t last) const {
     if (!ok_) return {0, 0};

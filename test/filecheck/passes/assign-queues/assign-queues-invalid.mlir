@@ -11,7 +11,7 @@
 
 // Options with values that do not exist.
 // POLICY: error: pass 'assign-queues': option 'policy': unknown policy 'depthfirst'; did you mean 'depth-first'?
-// NO-POLICY: error: pass 'assign-queues': option 'policy': unknown policy 'random'; known: arrival, depth-first, fill, list, operator-order, overlap, published, serial, waves
+// NO-POLICY: error: pass 'assign-queues': option 'policy': unknown policy 'random'; known: arrival, depth-first, fill, list, operator-order, overlap, published, serial, tiles, waves
 // AHEAD: error: pass 'assign-queues': option 'policy': policy 'depth-first': option 'ahead': expected 0 to 1048576 experts, found -1
 // MACHINE: assign-queues-invalid.mlir: error: assign-queues: option 'machine': unknown machine 'ascend-a5'; known: ascend-a2, ascend-a3; did you mean 'ascend-a3'?
 
