@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -330,13 +331,13 @@ def _collectives(rows: Sequence[OpRow], timeline: Timeline | None) -> list[_Coll
     if len(common) != 1:
         return []
     rank = common.pop()
-    starts = np.array([t.start for t in transfers])
-    order = np.argsort(starts, kind="stable")
+    ordered = sorted(transfers, key=lambda transfer: transfer.start)
+    starts = [transfer.start for transfer in ordered]
     found: list[_Collective] = []
     for row in rows:
         if row.communicates:
-            first, last = np.searchsorted(starts[order], [row.start - 1e-3, row.end + 1e-3])
-            mine = [transfers[i] for i in order[first:last] if row.duration]
+            first, last = bisect_left(starts, row.start - 1e-3), bisect_left(starts, row.end + 1e-3)
+            mine = ordered[first:last]
             out = sum(t.bytes for t in mine if t.source == rank)
             into = sum(t.bytes for t in mine if t.target == rank)
             if mine:
