@@ -1,4 +1,4 @@
-"""`hpmoe`: imports, compiles, runs, times and tunes layers."""
+"""`hpmoe`: imports, compiles, runs, times and tunes layers, and calibrates machines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,14 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    from hpmoe_ir.tools import hpmoe_compile, hpmoe_import, hpmoe_run, hpmoe_simulate, hpmoe_tune
+    from hpmoe_ir.tools import (
+        hpmoe_calibrate,
+        hpmoe_compile,
+        hpmoe_import,
+        hpmoe_run,
+        hpmoe_simulate,
+        hpmoe_tune,
+    )
 
     parser = _Parser("hpmoe", description="Compiles MoE layers to one Ascend kernel and runs them.")
     parser.add_argument(
@@ -31,7 +38,14 @@ def _parser() -> argparse.ArgumentParser:
         help="show where in this program an unexpected error came from",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (hpmoe_import, hpmoe_compile, hpmoe_run, hpmoe_simulate, hpmoe_tune):
+    for command in (
+        hpmoe_import,
+        hpmoe_compile,
+        hpmoe_run,
+        hpmoe_simulate,
+        hpmoe_tune,
+        hpmoe_calibrate,
+    ):
         command.add_command(commands)
     return parser
 

@@ -52,6 +52,11 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         metavar="FILE",
         help="write an HTML page with the timeline of a rank's cores, of one configuration",
     )
+    parser.add_argument(
+        "--op-summary",
+        metavar="FILE.csv",
+        help="write the operators of rank 0 of one configuration as msprof exports them",
+    )
     add_edited_code(parser)
     add_pipeline_option(parser, several=True)
     add_size_options(parser, several=True)
@@ -62,25 +67,32 @@ def run(args: argparse.Namespace) -> int:
     """Runs the command."""
     from pathlib import Path
 
+    from hpmoe_ir.calibration.op_summary import op_summary_file
     from hpmoe_ir.diagnostics import InputError
     from hpmoe_ir.output import check_writable, write_together
     from hpmoe_ir.timing.lane_page import lane_page
+    from hpmoe_ir.timing.profile_rows import profile_rows
     from hpmoe_ir.timing.simulation import json_file
     from hpmoe_ir.timing.trace_file import trace_file
     from hpmoe_ir.tools.progress import Progress
     from hpmoe_ir.tools.simulate_run import SimulateRun
     from hpmoe_ir.tools.simulate_table import result_lines
 
-    outputs = [Path(name) for name in (args.json, args.trace, args.html) if name is not None]
+    outputs = [
+        Path(name)
+        for name in (args.json, args.trace, args.html, args.op_summary)
+        if name is not None
+    ]
     check_writable(outputs)
     if len({path.resolve() for path in outputs}) < len(outputs):
-        raise InputError("--json, --trace, --html: expected different files")
+        raise InputError("--json, --trace, --html, --op-summary: expected different files")
     with Progress() as progress:
         simulate_run = SimulateRun(args, progress)
-        for option in ("trace", "html"):
+        for option in ("trace", "html", "op_summary"):
             if getattr(args, option) is not None and simulate_run.configurations > 1:
+                name = option.replace("_", "-")
                 raise InputError(
-                    f"--{option}: expected one configuration, found {simulate_run.configurations}; "
+                    f"--{name}: expected one configuration, found {simulate_run.configurations}; "
                     "give one schedule, routing, direction and number of ranks"
                 )
         simulations = simulate_run.run()
@@ -93,6 +105,9 @@ def run(args: argparse.Namespace) -> int:
             files[Path(args.trace)] = trace_file(simulations[0])
         if args.html is not None:
             files[Path(args.html)] = lane_page(simulations[0])
+        if args.op_summary is not None:
+            rows = profile_rows(simulations[0].timeline, simulations[0].stages)
+            files[Path(args.op_summary)] = op_summary_file(rows)
         lines = [*simulate_run.lines, "", *result_lines(simulations)]
         write_together(files)
     for line in lines:

