@@ -455,8 +455,10 @@ def _ranks_after(run: QueueRun) -> RanksAfter:
     with_rows = ranks_after
     if tasks.credits:
         with_rows = ranks_after.copy()
-        # Of the tasks that wait for ranges, one on the event's rank waits for a part with rows.
-        ranged = (tasks.join_of != NONE).any(axis=1)
+        # If tasks on the event's rank wait for all ranges, one of them waits for a part with rows.
+        complete = [np.unique(wait.joins) for wait in tasks.ranges if wait.is_complete]
+        ranged = np.isin(tasks.join_of, np.concatenate([np.zeros(0, np.int64), *complete]))
+        ranged = ranged.any(axis=1)
         for events, givers in zip(tasks.signals.T, tasks.givers.T, strict=True):
             some = np.flatnonzero((events != NONE) & (givers != NONE))
             with_rows[some] |= by_event[events[some]]

@@ -14,7 +14,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from hpmoe_ir.dialects.access import EventRange
 from hpmoe_ir.dialects.index import BoolArray, IntArray
+from hpmoe_ir.dialects.placement import RouteType
 from hpmoe_ir.dialects.queue import (
     POINT_BITS,
     POINT_MASK,
@@ -27,6 +29,8 @@ from hpmoe_ir.dialects.queue import (
     signals_of,
     waits_of,
 )
+from hpmoe_ir.dialects.tile import TasksOp, buffers_of
+from hpmoe_ir.dialects.tile.credit import route_of
 from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.passes.analysis.task_numbers import (
     TaskNumbers,
@@ -66,6 +70,9 @@ class RangeWait:
     """[ranks, tasks] number of the last coordinates of the events that each task waits for."""
     joins: IntArray
     """[ranks, tasks] the join of all events that may be in a task's range."""
+    is_complete: bool
+    """Whether on each rank the tasks wait for the range of every tile, or part: then each event of
+    one with rows is in the range of some task."""
 
 
 @dataclass(frozen=True)
@@ -351,6 +358,7 @@ def _ranges(
     columns: list[IntArray] = []
     begin: dict[tuple[str, int], int] = {}
     count = 0
+    buffers = buffers_of(numbers.program)
     rank = np.arange(numbers.ranks, dtype=np.int64)[:, None]
     for op in waits_of(numbers.program):
         if op.event_range is None:
@@ -371,9 +379,24 @@ def _ranges(
         for expr, extent in zip(op.index_exprs, extents, strict=True):
             last = last * extent + task_values(family, expr, numbers.ranks)
         joins = begin[key] + rank * size + last
-        found.append(RangeWait(op, event, numbers.tasks_of(family), last, joins))
+        complete = _is_complete(op.event_range, route_of(family, buffers), family, last, size)
+        found.append(RangeWait(op, event, numbers.tasks_of(family), last, joins, complete))
     none = np.zeros((numbers.ranks * events_per_rank, 0), dtype=np.int64)
     return found, np.stack(columns, axis=1) if columns else none, count
+
+
+def _is_complete(
+    among: EventRange, route: RouteType | None, family: TasksOp, last: IntArray, size: int
+) -> bool:
+    """Returns whether tasks on each rank wait for every range, with each of `size` last numbers."""
+    assert route is not None, "a family that waits for a range uses a route"
+    number, ranges = np.zeros_like(last), 1
+    for expr, count in among.limits:
+        count = route.local_experts if count is None else count
+        number = number * count + task_values(family, expr, len(last))
+        ranges *= count
+    number = number * size + last
+    return all(np.unique(own).size == ranges * size for own in number)
 
 
 def _queues(program: ProgramOp, first: dict[str, int]) -> tuple[list[str], IntArray, IntArray]:
