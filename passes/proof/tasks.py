@@ -396,7 +396,7 @@ def _is_complete(
         number = number * count + task_values(family, expr, len(last))
         ranges *= count
     number = number * size + last
-    return all(np.unique(own).size == ranges * size for own in number)
+    return all(len(set(own)) == ranges * size for own in number.tolist())
 
 
 def _queues(program: ProgramOp, first: dict[str, int]) -> tuple[list[str], IntArray, IntArray]:
