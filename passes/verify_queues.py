@@ -16,11 +16,13 @@ from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.passes.analysis.level import programs_at
 from hpmoe_ir.passes.analysis.task_uses import uses_of
 from hpmoe_ir.passes.proof.coverage import check_results, check_written
+from hpmoe_ir.passes.proof.deadlock import waiting_cycle
+from hpmoe_ir.passes.proof.launches import check_launches
 from hpmoe_ir.passes.proof.layout import check_layout, check_thresholds
 from hpmoe_ir.passes.proof.order import OrderProof
-from hpmoe_ir.passes.proof.races import check_launches, check_order
+from hpmoe_ir.passes.proof.races import check_order
 from hpmoe_ir.passes.proof.routes import check_routes
-from hpmoe_ir.passes.proof.run import QueueRun, run_queues, waiting_cycle
+from hpmoe_ir.passes.proof.run import QueueRun, run_queues
 from hpmoe_ir.passes.proof.scatter import check_scatter
 from hpmoe_ir.passes.proof.shapes import check_shapes
 from hpmoe_ir.passes.proof.tasks import queue_tasks

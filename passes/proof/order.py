@@ -8,7 +8,10 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from hpmoe_ir.dialects.index import BoolArray, IntArray
-from hpmoe_ir.passes.proof.run import Clocks, Places, QueueRun, clocks_of, know_all
+from hpmoe_ir.passes.proof.clocks import Clocks, Places
+from hpmoe_ir.passes.proof.known_ranks import RanksAfter, know_all, ranks_after, ranks_before
+from hpmoe_ir.passes.proof.rank_sets import RankSets
+from hpmoe_ir.passes.proof.run import QueueRun, clocks_of
 from hpmoe_ir.passes.proof.tasks import NONE, TaskArray
 
 BATCH_TASKS = 1 << 19
@@ -89,6 +92,16 @@ class OrderProof:
         Follows only what all ranks have alike; False means unknown.
         """
         return know_all(self.run, self.on_all_ranks.tables_of(0).clocks)
+
+    @cached_property
+    def ranks_before(self) -> RankSets:
+        """[N, words] bit r: some task of rank r in this launch has ended before the task starts."""
+        return ranks_before(self.run)
+
+    @cached_property
+    def ranks_after(self) -> RanksAfter:
+        """The ranks of which a task starts after each task ends."""
+        return ranks_after(self.run)
 
     def batches(self) -> list[range]:
         """Returns all ranks in batches of which the tables fit into memory."""

@@ -19,7 +19,7 @@ from hpmoe_ir.dialects.queue import ProgramOp
 from hpmoe_ir.dialects.tile import verify
 from hpmoe_ir.passes import verify_queues
 from hpmoe_ir.passes.analysis.task_uses import Meeting, Use, uses_of
-from hpmoe_ir.passes.proof import coverage, layout, races
+from hpmoe_ir.passes.proof import coverage, launches, layout, races
 from hpmoe_ir.passes.proof.order import OrderProof
 from hpmoe_ir.passes.proof.run import QueueRun
 from hpmoe_ir.passes.proof.tasks import NONE, QueueTasks, queue_tasks
@@ -58,12 +58,12 @@ def lines_are_not_checked(patch: pytest.MonkeyPatch) -> None:
 
 def next_launch_may_overwrite(patch: pytest.MonkeyPatch) -> None:
     """A put of the next launch may reach a window that is still in use."""
-    patch.setattr(races, "_check_overwrites", _nothing)
+    patch.setattr(launches, "_check_overwrites", _nothing)
 
 
 def next_launch_may_count(patch: pytest.MonkeyPatch) -> None:
     """A signal of the next launch may stand for one of this launch."""
-    patch.setattr(races, "_check_counts", _nothing)
+    patch.setattr(launches, "_check_counts", _nothing)
 
 
 def memory_is_not_shared(patch: pytest.MonkeyPatch) -> None:
@@ -72,7 +72,8 @@ def memory_is_not_shared(patch: pytest.MonkeyPatch) -> None:
     def nothing(tasks: QueueTasks, uses: dict[str, list[Use]]) -> Iterator[tuple[Use, Use]]:
         return iter(())
 
-    patch.setattr(races, "_shared_memory", nothing)
+    patch.setattr(races, "shared_memory", nothing)
+    patch.setattr(launches, "shared_memory", nothing)
 
 
 def empty_puts_signal(patch: pytest.MonkeyPatch) -> None:
@@ -109,23 +110,23 @@ def puts_stay_at_home(patch: pytest.MonkeyPatch) -> None:
 
 def all_windows_have_two_copies(patch: pytest.MonkeyPatch) -> None:
     """A window, like an event, is taken to be used in every other launch only."""
-    overwrite = races._check_overwrite  # pyright: ignore[reportPrivateUsage]
+    overwrite = launches._check_overwrite  # pyright: ignore[reportPrivateUsage]
 
     def other(proof: OrderProof, one: Use, two: Use, copies: int, *, whole: bool = False) -> None:
         overwrite(proof, one, two, 2, whole=whole)
 
-    patch.setattr(races, "_check_overwrite", other)
+    patch.setattr(launches, "_check_overwrite", other)
 
 
 def own_windows_are_safe(patch: pytest.MonkeyPatch) -> None:
     """A rank may touch its own windows in the next launch before its peers' puts of this one."""
-    overwrite = races._check_overwrite  # pyright: ignore[reportPrivateUsage]
+    overwrite = launches._check_overwrite  # pyright: ignore[reportPrivateUsage]
 
     def other(proof: OrderProof, one: Use, two: Use, copies: int, *, whole: bool = False) -> None:
         if two.access.peer is not None:
             overwrite(proof, one, two, copies, whole=whole)
 
-    patch.setattr(races, "_check_overwrite", other)
+    patch.setattr(launches, "_check_overwrite", other)
 
 
 def reports_have_no_lines(patch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,9 @@ from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.passes.policies.tiles import Tiles
-from hpmoe_ir.passes.proof.run import has_rank, run_queues
+from hpmoe_ir.passes.proof.known_ranks import ranks_after
+from hpmoe_ir.passes.proof.rank_sets import has_rank
+from hpmoe_ir.passes.proof.run import run_queues
 from hpmoe_ir.passes.proof.tasks import queue_tasks
 
 LAYER = preset_layer("deepseek-v3-tiny").with_sizes(
@@ -32,7 +34,7 @@ def layer_with_tiles() -> ProgramOp:
 def receivers_follow(program: ProgramOp) -> bool:
     """Whether a task of the receiver is known to start after each put to another rank with rows."""
     tasks = queue_tasks(program)
-    after = run_queues(tasks).ranks_after.with_rows
+    after = ranks_after(run_queues(tasks)).with_rows
     dispatch = next(f for f in tasks.families if f.sym_name.data == "dispatch")
     numbers = tasks.tasks_of(dispatch)
     events = tasks.signals[numbers.ravel()].max(axis=1)

@@ -31,9 +31,10 @@ from hpmoe_ir.passes.insert_dependencies import InsertDependenciesPass
 from hpmoe_ir.passes.policies.depth_first import DepthFirst
 from hpmoe_ir.passes.policies.operator_order import OperatorOrder
 from hpmoe_ir.passes.proof.coverage import check_written
+from hpmoe_ir.passes.proof.launches import check_launches
 from hpmoe_ir.passes.proof.layout import check_thresholds
 from hpmoe_ir.passes.proof.order import OrderProof
-from hpmoe_ir.passes.proof.races import check_launches, check_order
+from hpmoe_ir.passes.proof.races import check_order
 from hpmoe_ir.passes.proof.run import run_queues
 from hpmoe_ir.passes.proof.tasks import queue_tasks
 from hpmoe_ir.passes.verify_queues import verify_queues

@@ -36,14 +36,15 @@ from hpmoe_ir.passes.policies.arrival import Arrival
 from hpmoe_ir.passes.policies.operator_order import OperatorOrder
 from hpmoe_ir.passes.policies.overlap import Overlap
 from hpmoe_ir.passes.proof import coverage, order, run
+from hpmoe_ir.passes.proof.clocks import Round
 from hpmoe_ir.passes.proof.coverage import check_written
+from hpmoe_ir.passes.proof.known_ranks import ranks_after, ranks_before
 from hpmoe_ir.passes.proof.order import OrderProof
 from hpmoe_ir.passes.proof.races import check_order
+from hpmoe_ir.passes.proof.rank_sets import has_rank
 from hpmoe_ir.passes.proof.run import (
     QueueRun,
-    Round,
     clocks_of,
-    has_rank,
     run_queues,
     shared_rounds,
 )
@@ -95,9 +96,10 @@ def test_all_ranks_share_the_rounds_of_compiled_programs(name: str) -> None:
         assert other.complete
         ran = np.sort(np.concatenate([now.tasks for now in found.rounds_of(range(4))]))
         assert (ran == np.arange(len(tasks.core))).all()
-        assert (found.ranks_before == other.ranks_before).all()
-        assert (found.ranks_after.always == other.ranks_after.always).all()
-        assert (found.ranks_after.with_rows == other.ranks_after.with_rows).all()
+        assert (ranks_before(found) == ranks_before(other)).all()
+        after, other_after = ranks_after(found), ranks_after(other)
+        assert (after.always == other_after.always).all()
+        assert (after.with_rows == other_after.with_rows).all()
         for rank in range(4):
             own = range(rank, rank + 1)
             assert (clocks_of(found, own).ended == clocks_of(other, own).ended).all()
@@ -118,7 +120,7 @@ def test_what_all_ranks_have_alike_holds_on_each(name: str) -> None:
             same += int((common == ended).all(axis=1).sum())
             every = np.arange(tasks.per_rank) + rank * tasks.per_rank
             for other in range(4):
-                before = has_rank(proof.run.ranks_before[every], np.full(every.size, other))
+                before = has_rank(proof.ranks_before[every], np.full(every.size, other))
                 assert before[proof.know_all].all()
         known += int(proof.know_all.sum())
     assert known
