@@ -27,7 +27,7 @@ from hpmoe_ir.run.module_layer import module_layer
 from hpmoe_ir.run.signature import has_gradients
 from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
 from hpmoe_ir.runtime.device_fault import DeviceFault
-from hpmoe_ir.schedule.named import DEFAULT_SCHEDULE, find_schedule, is_serial
+from hpmoe_ir.schedule.named import AUTO_SCHEDULE, find_schedule, is_serial
 from hpmoe_ir.timing.mirrored import simulate_mirrored
 from hpmoe_ir.timing.serial_stages import serial_stages
 from hpmoe_ir.timing.simulation import Configuration, Simulation
@@ -35,13 +35,13 @@ from hpmoe_ir.timing.timed_run import RankIntegers, Stages, Timeline, ids_of, si
 from hpmoe_ir.tools.command_line import changed
 from hpmoe_ir.tools.layer_input import compile_input, layer_input, pipeline_of
 from hpmoe_ir.tools.layer_options import (
-    choose_schedule,
     refuse_pipeline,
     refuse_sizes,
     several,
 )
 from hpmoe_ir.tools.progress import Progress
 from hpmoe_ir.tools.run_values import rank_tokens
+from hpmoe_ir.tools.schedule_choice import choose_schedule
 from hpmoe_ir.tools.summary import layer_line
 
 BAR = 20
@@ -119,7 +119,7 @@ class SimulateRun:
             # The passes of a lower level, and of a file of a compiled directory, are not chosen.
             source = layer_input(self.ctx, self.args_of(None, None))
             decided = bool(source.recorded) or source.level != "moe"
-        return [None] if decided else [DEFAULT_SCHEDULE]
+        return [None] if decided else [AUTO_SCHEDULE]
 
     @property
     def configurations(self) -> int:
@@ -163,7 +163,8 @@ class SimulateRun:
         self.done += 1
 
     def _layer(self, ranks: int | None, schedule: str | None) -> _Layer:
-        args = self.args_of(ranks, schedule)
+        given = None if self.args.schedule is None else schedule
+        args = self.args_of(ranks, given)
         if self.is_compiled:
             refuse_sizes(args, "the layer is compiled already")
             refuse_pipeline(changed(args, machine=None), "the layer is compiled already")
@@ -176,7 +177,7 @@ class SimulateRun:
             if args.edited_code:
                 raise InputError("--edited-code: expected the directory of a compiled layer")
             source = layer_input(self.ctx, args)
-            self.lines += choose_schedule(args, self.ctx, source.module, self.progress)
+            self.lines += choose_schedule(args, self.ctx, source, self.progress)
             pipeline = pipeline_of(args, source)
             passes = pipeline.passes
             compiled = compile_input(self.ctx, source, pipeline, self.progress)

@@ -50,7 +50,7 @@ def rows_of(out: str) -> list[list[str]]:
 
 def test_the_schedule_that_is_chosen_is_a_row_like_others(capsys: pytest.CaptureFixture[str]):
     out = printed(capsys, *TINY, "--schedule", "depth-first,auto", "--no-serial")
-    assert "schedule  auto, uniform routing: lower-moe" in out
+    assert "schedule  auto, for any routing: lower-moe" in out
     rows = rows_of(out)
     assert [row[3] for row in rows] == ["depth-first", "auto"]
     times = [float(row[4]) for row in rows]

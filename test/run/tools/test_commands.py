@@ -173,6 +173,7 @@ def test_candidates_without_a_compiler(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("HPMOE_CACHE", str(tmp_path / "cache"))
     output = [] if words == ["simulate"] else ["-o", str(tmp_path / "out")]
     message = refused(capsys, *words, *TINY, *output)
     assert message.endswith("the CPU model needs g++ (C++17), and there is none on the PATH")
