@@ -65,7 +65,9 @@ class Condition:
 
         Raises InputError if the routing does not fit the layer.
         """
-        counts = [config.tokens] * config.ranks
+        # What rank 0 draws does not depend on the ranks after it.
+        others = 0 if self.symmetric else config.tokens
+        counts = [config.tokens, *[others] * (config.ranks - 1)]
         try:
             routing = generate_routing(parse_routing(self.routing), config, counts, self.seed)
         except RoutingError as e:
