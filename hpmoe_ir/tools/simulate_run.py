@@ -26,6 +26,7 @@ from hpmoe_ir.run.execution import ExecutionError, build_program
 from hpmoe_ir.run.module_layer import module_layer
 from hpmoe_ir.run.signature import has_gradients
 from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
+from hpmoe_ir.runtime.cpu_timing import TaskNoise
 from hpmoe_ir.runtime.device_fault import DeviceFault
 from hpmoe_ir.schedule.named import AUTO_SCHEDULE, find_schedule, is_serial
 from hpmoe_ir.timing.mirrored import simulate_mirrored
@@ -79,6 +80,10 @@ class SimulateRun:
         """Runs all configurations and returns their results, in order. Raises InputError."""
         if self.args.seed < 0:
             raise InputError(f"--seed: expected 0 or more, found {self.args.seed}")
+        if not 0 <= self.args.task_noise < 1:
+            raise InputError(
+                f"--task-noise: expected a part from 0 to below 1, found {self.args.task_noise:g}"
+            )
         for routing in self.routings:
             _routing(routing)
         found: list[Simulation] = []
@@ -269,15 +274,19 @@ class SimulateRun:
     ) -> Timeline:
         """Simulates a mirrored rank under balanced routing if possible, else all ranks."""
         machine = self._machine(layer)
+        part = self.args.task_noise
+        noise = TaskNoise(part, self.args.seed) if part else None
         alike = parse_routing(routing).kind == "balanced" and len({r.tokens for r in ranks}) == 1
-        if alike and len(ranks) > 1 and not self.args.all_ranks:
+        if alike and len(ranks) > 1 and not self.args.all_ranks and noise is None:
             try:
                 return simulate_mirrored(
                     kernel.program, executable, kernel.table, ranks, machine, stages
                 )
             except ExecutionError as e:
                 self.progress.note(f"schedule {layer.schedule}: all ranks are simulated: {e}")
-        return simulate(kernel.program, executable, kernel.table, ranks, machine, stages)
+        return simulate(
+            kernel.program, executable, kernel.table, ranks, machine, stages, noise=noise
+        )
 
     def _integers(
         self, kernel: CompiledKernel, config: LayerConfig, routing: str
