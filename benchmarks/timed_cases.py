@@ -30,7 +30,7 @@ from hpmoe_ir.schedule.named import AUTO_SCHEDULE, find_schedule
 from hpmoe_ir.schedule.remembered import source_digest
 from hpmoe_ir.timing.bounds import parts_of_peak
 from hpmoe_ir.timing.mirrored import simulate_mirrored
-from hpmoe_ir.timing.serial_stages import serial_stages
+from hpmoe_ir.timing.serial_stages import launched_stages
 from hpmoe_ir.timing.simulation import Configuration, Simulation
 from hpmoe_ir.timing.timed_run import RankIntegers, Stages, Timeline, ids_of, simulate
 from hpmoe_ir.timing.usage import Utilisation
@@ -119,7 +119,7 @@ class Runs:
         self.ctx = make_context()
         self._source = source_digest()
         self._known = self._read()
-        self._compiled: tuple[object, CompiledKernel] | None = None
+        self._compiled: tuple[object, tuple[CompiledKernel, Sequence[ModulePass]]] | None = None
 
     def is_known(self, case: Case) -> bool:
         """Whether the case was timed before, by the same sources, on the same machine."""
@@ -156,13 +156,13 @@ class Runs:
                 known[entry["case"]] = Result(**found)
         return known
 
-    def _kernel(self, case: Case) -> CompiledKernel:
+    def _kernel(self, case: Case) -> tuple[CompiledKernel, Sequence[ModulePass]]:
         if self._compiled is None or self._compiled[0] != case.program:
             self._compiled = None  # one at a time: those of 64 ranks are large
             self._compiled = case.program, self._compile(case)
         return self._compiled[1]
 
-    def _compile(self, case: Case) -> CompiledKernel:
+    def _compile(self, case: Case) -> tuple[CompiledKernel, Sequence[ModulePass]]:
         # The gradients of the largest layers exceed a die's memory without a capacity.
         module = layer_module(self.layer(case.preset, case.ranks, case.tokens))
         backward = DeriveBackwardPass() if case.direction == "backward" else None
@@ -175,12 +175,12 @@ class Runs:
         for name in case.without:
             passes = without(passes, name)
         compiled = compile_module(self.ctx, module, passes, backward=backward)
-        return list(compiled.kernels.values())[-1]
+        return list(compiled.kernels.values())[-1], passes
 
     def _timed(self, case: Case) -> Result:
         config = self.layer(case.preset, case.ranks, case.tokens)
         try:
-            kernel = self._kernel(case)
+            kernel, passes = self._kernel(case)
             routing = generate_routing(
                 parse_routing(case.routing),
                 config,
@@ -194,8 +194,7 @@ class Runs:
             machine = machine.with_rate(name, value)
         ids = ids_of(kernel.program)
         ranks = [RankIntegers({ids: r.ids}, len(r.ids)) for r in routing]
-        serial = case.schedule != AUTO_SCHEDULE and find_schedule(case.schedule).serial(machine)
-        stages = serial_stages(kernel.program.op) if serial else None
+        stages = launched_stages(kernel.program.op, passes)
         executable = build_program(kernel.program, kernel.source)
         start = time.perf_counter()
         timeline = _timeline(case, kernel, executable, ranks, machine, stages)

@@ -86,7 +86,7 @@ PRESETS: dict[str, Preset] = {
         ranks=16,
         source="GLM-4.6 (355B) model configuration",
         notes=("1 shared expert", "router: sigmoid, weights times 2.5"),
-        tiny_widths=16,
+        tiny_widths=32,
         tiny_experts=4,
     ),
     "mixtral-8x7b": Preset(

@@ -70,11 +70,13 @@ class StageList:
     """Operators that the host launches one after the other, instead of one persistent kernel.
 
     stage: the stage of each family, by family number; stages must not decrease along a queue.
-    communicates: for each stage, whether all ranks end it together.
+    communicates: for each stage, whether all ranks end it together. synchronises: for each stage,
+    whether the host reads results of it before it launches the next; empty if it reads none.
     """
 
     stage: Sequence[int]
     communicates: Sequence[bool]
+    synchronises: Sequence[bool] = ()
 
 
 def execute_timed(
@@ -120,6 +122,9 @@ def execute_timed(
             job.line("stage", stage)
         for value in stages.communicates:
             job.line("communicates", int(value))
+        for number, value in enumerate(stages.synchronises):
+            if value:
+                job.line("synchronises", number)
     if noise is not None:
         job.line("noise", repr(noise.amplitude), noise.seed)
     if mirror is not None:

@@ -28,7 +28,7 @@ from hpmoe_ir.schedule.estimate import least_us
 from hpmoe_ir.schedule.named import is_serial
 from hpmoe_ir.timing.bounds import Bounds, bounds
 from hpmoe_ir.timing.mirrored import simulate_mirrored
-from hpmoe_ir.timing.serial_stages import serial_stages
+from hpmoe_ir.timing.serial_stages import launched_stages
 from hpmoe_ir.timing.timed_run import RankIntegers, ids_of, simulate
 
 UNTIMED = (DeviceFault, CompileError, ExecutionError)
@@ -136,7 +136,7 @@ def evaluate(layer: Layer, passes: Passes) -> Candidate:
         compiled = _compiled(layer, passes)
         timed = tuple(
             tuple(
-                _timed(layer, condition, condition.ids(layer.config), kernel, is_serial(passes))
+                _timed(layer, condition, condition.ids(layer.config), kernel, passes)
                 for kernel in compiled.kernels.values()
             )
             for condition in layer.conditions
@@ -156,7 +156,7 @@ class _Timing:
         ids: dict[Condition, list[IdArray]],
     ) -> None:
         self.layer, self.pool, self.ids = layer, pool, ids
-        self.known: dict[tuple[Condition, str, bytes, bool], Future[TimedKernel]] = {}
+        self.known: dict[tuple[Condition, str, bytes, str], Future[TimedKernel]] = {}
 
     def timed(self, pipelines: Sequence[Passes], progress: Progress) -> Iterator[Candidate]:
         """Yields the candidates, those that may be the fastest with their times."""
@@ -204,25 +204,30 @@ class _Timing:
 
     def _start(self, passes: Passes, kernels: list[CompiledKernel], condition: Condition) -> None:
         for kernel in kernels:
-            key = condition, kernel.source, kernel.table, is_serial(passes)
+            key = condition, kernel.source, kernel.table, _launched(passes)
             if key not in self.known:
                 self.known[key] = self.pool.submit(
-                    _timed, self.layer, condition, self.ids[condition], kernel, is_serial(passes)
+                    _timed, self.layer, condition, self.ids[condition], kernel, passes
                 )
 
     def _under(
         self, candidate: Candidate, kernels: list[CompiledKernel], condition: Condition
     ) -> Candidate:
         """Returns the candidate with its times under one more condition, once they are known."""
-        serial = is_serial(candidate.passes)
+        launched = _launched(candidate.passes)
         try:
             timed = tuple(
-                self.known[condition, kernel.source, kernel.table, serial].result()
+                self.known[condition, kernel.source, kernel.table, launched].result()
                 for kernel in kernels
             )
         except UNTIMED as e:
             return Candidate(candidate.passes, refused=str(e))
         return replace(candidate, timed=(*candidate.timed, timed))
+
+
+def _launched(passes: Passes) -> str:
+    """Returns what besides the code decides how the host launches it: the policy, if operators."""
+    return pipeline_text(passes) if is_serial(passes) else ""
 
 
 def _compiled(layer: Layer, passes: Passes, *, verify: bool = True) -> Compiled:
@@ -236,7 +241,7 @@ def _timed(
     condition: Condition,
     ids: Sequence[IdArray],
     kernel: CompiledKernel,
-    serial: bool,
+    passes: Passes,
 ) -> TimedKernel:
     """Times a kernel. Raises one of UNTIMED for this kernel, InputError without a compiler."""
     try:
@@ -246,7 +251,7 @@ def _timed(
     name = ids_of(kernel.program)
     ranks = [RankIntegers({name: part}, len(part)) for part in ids]
     run = simulate_mirrored if condition.symmetric else simulate
-    stages = serial_stages(kernel.program.op) if serial else None
+    stages = launched_stages(kernel.program.op, passes)
     machine = condition.machine(layer.machine)
     timeline = run(kernel.program, executable, kernel.table, ranks, machine, stages)
     return TimedKernel(timeline.time_us, bounds(timeline, ranks))

@@ -39,6 +39,8 @@ class Stages:
     """Number of the stage of each family, from 0; it must not decrease along a queue."""
     communicates: Sequence[bool]
     """For each stage, whether all ranks end it together."""
+    synchronises: Sequence[bool] = ()
+    """For each stage, whether the host reads results of it before it launches the next."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,7 @@ def _stage_list(program: LoweredProgram, stages: Stages) -> StageList:
                 raise ExecutionError(
                     f"stages: a queue of the {core} cores returns to an earlier stage"
                 )
-    return StageList(numbers, stages.communicates)
+    return StageList(numbers, stages.communicates, stages.synchronises)
 
 
 def _launch(program: LoweredProgram, inputs: RankIntegers) -> RankLaunch:

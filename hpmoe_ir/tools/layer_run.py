@@ -152,9 +152,12 @@ class LayerRun:
         check_level(args.level, source.level)
         if args.level not in ("moe", "comm"):  # which a schedule does not change
             if source.level == "moe":
-                # Values that can't be made are refused before candidates are timed.
-                self.launches = values_of(args, module_layer(source.module).config)
-            for line in choose_schedule(args, ctx, source, self.progress):
+                # What can't be run or checked is refused before candidates are timed.
+                layer = module_layer(source.module)
+                self.launches = values_of(args, layer.config)
+                if args.check and layer.is_textbook:
+                    self.reference.check_installed()
+            for line in choose_schedule(args, ctx, source, self.progress)[:1]:
                 self.say(line)
         pipeline = pipeline_of(args, source)
         return compile_input(ctx, source, pipeline, self.progress, args.level)

@@ -30,7 +30,7 @@ from hpmoe_ir.runtime.cpu_timing import TaskNoise
 from hpmoe_ir.runtime.device_fault import DeviceFault
 from hpmoe_ir.schedule.named import AUTO_SCHEDULE, find_schedule, is_serial
 from hpmoe_ir.timing.mirrored import simulate_mirrored
-from hpmoe_ir.timing.serial_stages import serial_stages
+from hpmoe_ir.timing.serial_stages import launched_stages
 from hpmoe_ir.timing.simulation import Configuration, Simulation
 from hpmoe_ir.timing.timed_run import RankIntegers, Stages, Timeline, ids_of, simulate
 from hpmoe_ir.tools.command_line import changed
@@ -242,7 +242,7 @@ class SimulateRun:
         name, kernel = list(layer.compiled.kernels.items())[place]
         self._step(f"schedule {layer.schedule}, routing {routing}, @{name}")
         tokens, ranks = self._integers(kernel, layer.config, routing)
-        stages = serial_stages(kernel.program.op) if layer.is_serial else None
+        stages = launched_stages(kernel.program.op, layer.passes)
         try:
             read_task_table(kernel.table)
             executable = build_program(kernel.program, kernel.source)

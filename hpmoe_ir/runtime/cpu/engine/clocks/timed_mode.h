@@ -24,6 +24,7 @@ struct TimedJob {
   Rates rates;
   std::vector<int> stages;         // stage of each family; empty: one stage
   std::vector<bool> communicates;  // of each stage: whether all ranks end it together
+  std::vector<int> synchronises;   // stages of which the host reads results
   std::string counters;            // name of the memory that has the event counters
   uint64_t first_counter = 0;      // byte offset in it
   uint64_t counter_count = 0;
