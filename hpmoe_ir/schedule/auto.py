@@ -329,17 +329,13 @@ def same_from_each_rank(config: LayerConfig, routing: str) -> list[IdArray]:
 
 
 def candidate_lines(candidates: Sequence[Candidate]) -> list[str]:
-    """Formats candidates, one a line: times, the largest bounds, ratios to them and to `matrix`."""
+    """Formats candidates, one a line: times, and their ratios to the largest bounds."""
     lines: list[str] = []
     for candidate in candidates:
         if not candidate.kernels:
             lines.append(f"  {'refused':>16}  {candidate.text}: {candidate.refused}")
             continue
-        peak = sum(k.bounds.matrix_us for k in candidate.kernels)
         names = ", ".join(dict.fromkeys(k.bounds.largest for k in candidate.kernels))
         times = " + ".join(f"{k.time_us:.0f}" for k in candidate.kernels)
-        lines.append(
-            f"  {times:>13} us  {candidate.over_bound:.3f} of {names}, "
-            f"{candidate.time_us / peak:.3f} of matrix  {candidate.text}"
-        )
+        lines.append(f"  {times:>13} us  {candidate.over_bound:.3f} of {names}  {candidate.text}")
     return lines
