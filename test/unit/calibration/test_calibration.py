@@ -81,9 +81,9 @@ def test_rates_of_a_random_machine(seed: int):
 
 
 def all_rates() -> set[str]:
-    """All rates of a machine: the numbers that are no sizes."""
-    sizes = ("cores.", "memory.", "limits.")
-    return {name for name in BASE.numbers if not name.startswith(sizes)}
+    """All rates of a machine: the numbers that are neither sizes nor factors of a variant."""
+    others = ("cores.", "memory.", "limits.", "same_address.")
+    return {name for name in BASE.numbers if not name.startswith(others)}
 
 
 @pytest.mark.parametrize("seed", range(5))
