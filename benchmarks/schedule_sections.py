@@ -10,7 +10,7 @@ from case_tables import compared, ratio, table_lines
 from section import LINKS, Options, Section, link_rates, skewed_cases
 from timed_cases import Case, Result
 
-from hpmoe_ir.machines.machine import SIZES
+from hpmoe_ir.machines.numbers import SIZES
 
 
 def calibration(options: Options) -> Section:

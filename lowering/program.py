@@ -180,7 +180,7 @@ def lowered_program(module: ModuleOp, target: str, name: str = "") -> LoweredPro
     program = LoweredProgram(
         op,
         target,
-        load_machine(op.machine.data),
+        load_machine(op.machine.data).for_ranks(op.ranks.value.data),
         buffers_of(op),
         families_of(op),
         events_of(op),

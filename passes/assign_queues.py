@@ -133,6 +133,7 @@ class AssignQueuesPass(QueueOptions, ModulePass):
                 "insert-dependencies before it",
             )
         ranks = program.ranks.value.data
+        machine = machine.for_ranks(ranks)
         _check_sizes(families, machine)
         for family in families:
             if self.rotate:

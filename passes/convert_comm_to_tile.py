@@ -101,6 +101,7 @@ class ConvertCommToTilePass(TilingOptions, ModulePass):
                 f"{self.name}: @{function.sym_name.data} has {len(routes)} routes, one "
                 "is supported",
             )
+        machine = machine.for_ranks(routes[0].ranks.data)
         try:
             options = self.for_route(routes[0], machine)
         except (OptionError, MachineFitError) as e:

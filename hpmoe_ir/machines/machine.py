@@ -7,16 +7,28 @@ import hashlib
 import math
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.extensions import MACHINES, described, extensions
 from hpmoe_ir.machines.core_kind import CoreKind
-from hpmoe_ir.machines.rates import RANGES, RATE_NAMES, RATE_UNITS, WHOLE_UNITS, Rates
+from hpmoe_ir.machines.numbers import (
+    CURVES,
+    SAME_ADDRESS,
+    SIZES,
+    MachineError,
+    Number,
+    error_of,
+    hint_of,
+    read_numbers,
+    read_text,
+)
+from hpmoe_ir.machines.rates import RATE_NAMES, Rates
 
 MACHINE_DIR = Path(__file__).parent
 
@@ -52,24 +64,13 @@ DATA_BLOCK = 32
 """Alignment of addresses in L1 and UB, in bytes."""
 
 
-class MachineError(ValueError):
-    """A machine description that does not exist or is invalid."""
+class Variant(StrEnum):
+    """A way to take a description, named after it: `ascend-a3:measured`."""
 
-
-@dataclass(frozen=True)
-class Number:
-    """One number of a description, with the range `low` to `high` in which it is uncertain."""
-
-    value: float
-    unit: str
-    source: str
-    low: float
-    high: float
-
-    @property
-    def uncertain(self) -> bool:
-        """Whether the number has a range: its sources disagree, or it has none."""
-        return self.low < self.high
+    MEASURED = "measured"
+    """Link rates as measured on the number of ranks, instead of nominal ones."""
+    SAME_ADDRESS = "same-address"
+    """Loads into UB and L1 as slow as if cores always read the same addresses at the same time."""
 
 
 @dataclass(frozen=True)
@@ -105,13 +106,16 @@ class Machine:
     direct_ranks: int | None
     """Largest number of ranks of which each can write the memory of all others directly."""
     rates: Rates
-    """Bandwidths, throughputs and latencies."""
+    """Bandwidths, throughputs and latencies; those of links are for `for_ranks` ranks."""
+    variants: tuple[Variant, ...]
+    """How the description is taken, as in `reference`."""
     numbers: Mapping[str, Number] = field(compare=False, repr=False)
     """All numbers of the description by section and key, such as "latency.poll"."""
     digest: str = field(compare=False, repr=False)
     """SHA-256 of the description, its base included."""
     reference: str = field(compare=False)
-    """Name or file that the machine was loaded by: the value of the option `machine` of passes."""
+    """Name or file that the machine was loaded by, with its variants: the value of the option
+    `machine` of passes."""
 
     @property
     def aiv_cores(self) -> int:
@@ -128,12 +132,36 @@ class Machine:
         """Bytes of UB that a tile kernel may use, whole data blocks."""
         return (self.ub_bytes - self.ub_reserved) // DATA_BLOCK * DATA_BLOCK
 
+    @property
+    def link_lanes(self) -> int:
+        """Vector cores whose puts fill the link even where a core reaches the low end of its range.
+
+        What a core reaches over the link is the least known number. More cores than necessary cost
+        little, since other tasks share them badly only while puts last; fewer leave the link idle.
+        """
+        core = min(self.numbers["core_bandwidth.link"].low, self.rates.core_bandwidth_link)
+        return math.ceil(self.rates.shared_bandwidth_link_out / core)
+
     def cores(self, kind: CoreKind) -> int:
         """Returns the number of cores of `kind`."""
         return {CoreKind.AIC: self.aic_cores, CoreKind.AIV: self.aiv_cores}[kind]
 
+    def for_ranks(self, ranks: int) -> Machine:
+        """Returns this machine with the link rates that hold for so many ranks.
+
+        All that reads a link rate, such as policies, clocks and bounds, takes such a machine.
+        """
+        rates = {RATE_NAMES[key]: self.link_number(key, ranks).value for key in sorted(CURVES)}
+        return replace(self, rates=replace(self.rates, **rates))
+
+    def link_number(self, name: str, ranks: int) -> Number:
+        """Returns a number of `CURVES` with its range, as it holds for so many ranks."""
+        return self.numbers[name].on_ranks(ranks, Variant.MEASURED in self.variants)
+
     def with_rate(self, name: str, value: float) -> Machine:
         """Returns this machine with one rate changed, such as "shared_bandwidth.link_out".
+
+        A rate of links is then the same on all numbers of ranks.
 
         Raises MachineError for a name that is not a rate.
         """
@@ -141,7 +169,7 @@ class Machine:
             near = difflib.get_close_matches(name, RATE_NAMES, n=1)
             hint = f"; did you mean '{near[0]}'?" if near else ""
             raise MachineError(f"{self.name}: no rate '{name}'{hint}")
-        number = replace(self.numbers[name], value=value)
+        number = replace(self.numbers[name], value=value, by_ranks=(), measured=())
         return replace(
             self,
             rates=replace(self.rates, **{RATE_NAMES[name]: value}),
@@ -149,42 +177,77 @@ class Machine:
         )
 
 
-SIZES: dict[str, tuple[str, str]] = {
-    "cores.aic": ("aic_cores", "cores"),
-    "cores.aiv_per_aic": ("aiv_per_aic", "cores"),
-    "memory.l0a": ("l0a_bytes", "bytes"),
-    "memory.l0b": ("l0b_bytes", "bytes"),
-    "memory.l0c": ("l0c_bytes", "bytes"),
-    "memory.l1": ("l1_bytes", "bytes"),
-    "memory.ub": ("ub_bytes", "bytes"),
-    "memory.l1_reserved": ("l1_reserved", "bytes"),
-    "memory.ub_reserved": ("ub_reserved", "bytes"),
-    "memory.counter_line": ("counter_line", "bytes"),
-    "memory.hbm": ("hbm_bytes", "bytes"),
-    "limits.event_ids": ("event_ids", "flags"),
-    "limits.queue_points": ("queue_points", "tasks"),
-    "limits.families": ("families", "families"),
-    "limits.direct_ranks": ("direct_ranks", "ranks"),
-}
-"""Field of `Machine` and unit of each whole number of a description."""
-
-OPTIONAL = frozenset({"memory.hbm", "limits.direct_ranks"})
-"""Numbers that a description without a base may leave out."""
-
-
 def machine_names() -> list[str]:
     """Returns the names of the package's own descriptions, sorted."""
     return sorted(path.stem for path in MACHINE_DIR.glob("*.toml"))
 
 
-def load_machine(name: str) -> Machine:
-    """Reads the description `name`, or the file `name` where it ends in `.toml`.
+def load_machine(reference: str) -> Machine:
+    """Reads a description, by its name or, where it ends in `.toml`, by its file.
 
     Names are those of this package's descriptions, then those of other packages' entry points in
-    the group `hpmoe_ir.machines`. A description may name one of this package's as its `base` and
-    inherits the numbers that it does not give. Raises MachineError for an unknown name, a missing
-    or unknown number, a wrong type or unit, a value outside its own range, a rate outside `RANGES`.
+    the group `hpmoe_ir.machines`. Variants may follow, each after a colon. A description may name
+    one of this package's as its `base` and inherits the numbers that it does not give. Raises
+    MachineError for an unknown name or variant, a missing or unknown number, a wrong type or unit,
+    a value outside its own range, a rate outside `RANGES`, and for a variant whose numbers the
+    description does not have.
     """
+    name, variants = split_reference(reference)
+    return _with_variants(_load(name), variants)
+
+
+def split_reference(reference: str) -> tuple[str, tuple[Variant, ...]]:
+    """Returns the name or file of a machine's reference, and its variants in a fixed order.
+
+    Raises MachineError for an unknown variant.
+    """
+    # A colon in the path of a file is none of a variant.
+    stem, dot, last = reference.rpartition(".toml")
+    name, *words = (last if dot else reference).split(":")
+    known = [variant.value for variant in Variant]
+    for word in words:
+        if word not in known:
+            raise MachineError(
+                f"unknown variant '{word}' of machine '{stem + dot + name}'; known: "
+                f"{', '.join(known)}{hint_of(word, set(known))}"
+            )
+    return stem + dot + name, tuple(variant for variant in Variant if variant in words)
+
+
+def reference_of(name: str, variants: Collection[Variant]) -> str:
+    """Returns the reference of the machine `name` with variants, for the option `machine`."""
+    return ":".join([name, *(variant for variant in Variant if variant in variants)])
+
+
+def _with_variants(machine: Machine, variants: tuple[Variant, ...]) -> Machine:
+    """Returns a machine as its variants say. Raises MachineError where a number is missing."""
+    numbers, rates = machine.numbers, machine.rates
+    if Variant.MEASURED in variants:
+        for key in sorted(CURVES):
+            if not numbers[key].measured:
+                raise MachineError(
+                    f"machine '{machine.name}': no measured links: [shared_bandwidth] "
+                    f"{key.partition('.')[2]} has no list `measured`"
+                )
+    if Variant.SAME_ADDRESS in variants:
+        for key, slowed in SAME_ADDRESS.items():
+            if key not in numbers:
+                raise MachineError(
+                    f"machine '{machine.name}': reads of the same address: no number "
+                    f"[same_address] {key.partition('.')[2]}"
+                )
+            rate = numbers[slowed].value / numbers[key].value
+            rates = replace(rates, **{RATE_NAMES[slowed]: rate})
+    return replace(
+        machine,
+        name=reference_of(machine.name, variants),
+        rates=rates,
+        variants=variants,
+        reference=reference_of(machine.reference, variants),
+    )
+
+
+def _load(name: str) -> Machine:
     path = Path(name) if name.endswith(".toml") else MACHINE_DIR / f"{name}.toml"
     if os.path.isfile(path):
         return _read(path, name)
@@ -228,14 +291,14 @@ def _read(path: Path, reference: str) -> Machine:
     except ValueError as e:  # not UTF-8, not TOML, or a number of thousands of digits
         raise MachineError(f"{path.name}: not a TOML file: {e}") from e
     if "base" in data:
-        base = _text(path.name, data, "base")
+        base = read_text(path.name, data, "base")
         if base not in machine_names():
             known = ", ".join(machine_names())
             raise MachineError(f"{path.name}: base: expected one of {known}, found '{base}'")
         inherited = tomllib.loads((MACHINE_DIR / f"{base}.toml").read_text())
         content += (MACHINE_DIR / f"{base}.toml").read_bytes()
         data = _merged(inherited, data)
-    numbers = _numbers(path.name, data)
+    numbers = read_numbers(path.name, data)
     sizes: dict[str, Any] = {}
     for key, (attribute, _) in SIZES.items():
         if key not in numbers:
@@ -243,16 +306,17 @@ def _read(path: Path, reference: str) -> Machine:
             continue
         value = numbers[key].value
         if value != int(value) or value <= 0:
-            raise _error(path.name, key, f"expected a positive whole number, found {value!r}")
+            raise error_of(path.name, key, f"expected a positive whole number, found {value!r}")
         limit = MAX_SIZES.get(key, MAX_BYTES)
         if value > limit:
-            raise _error(path.name, key, f"expected at most {limit}, found {value}")
+            raise error_of(path.name, key, f"expected at most {limit}, found {value}")
         sizes[attribute] = int(value)
     _check_reserved(path.name, sizes)
     return Machine(
-        name=_text(path.name, data, "name"),
-        arch=_text(path.name, data, "arch"),
+        name=read_text(path.name, data, "name"),
+        arch=read_text(path.name, data, "arch"),
         rates=Rates(**{RATE_NAMES[key]: numbers[key].value for key in RATE_NAMES}),
+        variants=(),
         numbers=numbers,
         digest=hashlib.sha256(content).hexdigest(),
         reference=reference,
@@ -266,23 +330,11 @@ def _check_reserved(file: str, sizes: Mapping[str, int]) -> None:
     for memory in ("l1", "ub"):
         whole, reserved = sizes[f"{memory}_bytes"], sizes[f"{memory}_reserved"]
         if not least <= reserved < whole:
-            raise _error(
+            raise error_of(
                 file,
                 f"memory.{memory}_reserved",
                 f"expected {least} to {whole - 1}, less than {memory}, found {reserved}",
             )
-
-
-UNITS = {key: unit for key, (_, unit) in SIZES.items()} | RATE_UNITS
-"""Unit of each number of a description, by section and key."""
-
-MAY_BE_ZERO = frozenset({"cycles", "s"})
-"""Units whose numbers may be 0, since they are costs; all other numbers are positive."""
-
-
-def _error(file: str, key: str, message: str) -> MachineError:
-    section, _, name = key.partition(".")
-    return MachineError(f"{file}: [{section}] {name}: {message}")
 
 
 def _merged(base: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
@@ -293,81 +345,3 @@ def _merged(base: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
         if isinstance(new, dict) and isinstance(inherited, dict):
             merged[key] = {**inherited, **new}
     return merged
-
-
-def _text(file: str, data: Mapping[str, Any], key: str) -> str:
-    value = data.get(key)
-    if not isinstance(value, str):
-        raise MachineError(f"{file}: {key}: expected a string, found {value!r}")
-    return value
-
-
-def _numbers(file: str, data: Mapping[str, Any]) -> dict[str, Number]:
-    sections = {key.partition(".")[0] for key in UNITS}
-    for section, content in data.items():
-        if section in ("name", "arch", "base"):
-            continue
-        if section not in sections or not isinstance(content, dict):
-            raise MachineError(f"{file}: [{section}]: unknown section{_hint(section, sections)}")
-        known = {k.partition(".")[2] for k in UNITS if k.startswith(f"{section}.")}
-        for key in cast("dict[str, Any]", content):
-            if key not in known:
-                raise _error(file, f"{section}.{key}", f"unknown number{_hint(key, known)}")
-    numbers: dict[str, Number] = {}
-    for key, unit in UNITS.items():
-        section, _, name = key.partition(".")
-        table = data.get(section, {}).get(name)
-        if table is None and key in OPTIONAL:
-            continue
-        if not isinstance(table, dict):
-            raise _error(
-                file, key, f'expected {{ value, unit = "{unit}", source }}, found {table!r}'
-            )
-        numbers[key] = _number(file, key, unit, cast("dict[str, Any]", table))
-    return numbers
-
-
-def _hint(name: str, known: set[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean '{near[0]}'?" if near else ""
-
-
-def _number(file: str, key: str, unit: str, table: Mapping[str, Any]) -> Number:
-    allowed = {"value", "unit", "source", "low", "high"}
-    for name in table:
-        if name not in allowed:
-            raise _error(file, key, f"unknown field '{name}'{_hint(name, allowed)}")
-    for name in ("unit", "source"):
-        if not isinstance(table.get(name), str):
-            raise _error(file, key, f"{name}: expected a string, found {table.get(name)!r}")
-    if table["unit"] != unit:
-        raise _error(file, key, f'unit: expected "{unit}", found "{table["unit"]}"')
-
-    def amount(name: str) -> float:
-        value = table.get(name)
-        low = 0 if unit in MAY_BE_ZERO else math.ulp(0.0)
-        if (
-            not isinstance(value, int | float)
-            or isinstance(value, bool)
-            or not low <= value < math.inf
-        ):
-            expected = "a number of at least 0" if low == 0 else "a positive number"
-            raise _error(file, key, f"{name}: expected {expected}, found {value!r}")
-        if key in RATE_NAMES:
-            smallest, largest = RANGES.get(key, RANGES[unit])
-            whole = "a whole number from " if unit in WHOLE_UNITS else ""
-            if not smallest <= value <= largest or (whole and value != int(value)):
-                raise _error(
-                    file,
-                    key,
-                    f"{name}: expected {whole}{smallest:g} to {largest:g}, found {value!r}",
-                )
-        return value
-
-    value = amount("value")
-    if ("low" in table) != ("high" in table):
-        raise _error(file, key, "expected both low and high, or neither")
-    low, high = (amount("low"), amount("high")) if "low" in table else (value, value)
-    if not low <= value <= high:
-        raise _error(file, key, f"value: expected {low!r} to {high!r}, found {value!r}")
-    return Number(value, unit, table["source"], low, high)

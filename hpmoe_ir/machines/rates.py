@@ -113,6 +113,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "instructions": (1, 1e6),
     "bytes/s": (1e6, 1e18),
     "s": (0, 0.1),
+    "ratio": (1, 100),
     "bytes": (1, 2**40),
     "dma.granule": (1, 2**16),
     "l2.line": (32, 2**16),

@@ -114,7 +114,7 @@ def simulate(
     Raises ExecutionError for inputs or stages that do not fit the program, DeviceFault if the run
     fails.
     """
-    machine = machine or program.machine
+    machine = (machine or program.machine).for_ranks(program.ranks)
     if len(ranks) != program.ranks:
         raise ExecutionError(f"expected inputs of {program.ranks} ranks, found {len(ranks)}")
     try:

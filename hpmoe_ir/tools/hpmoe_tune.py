@@ -8,6 +8,7 @@ from pathlib import Path
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.tools.layer_options import (
     DIRECTIONS,
+    add_links,
     add_schedule_routing,
     add_size_options,
     graph_of,
@@ -34,6 +35,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument(
         "--machine", metavar="NAME|FILE.toml", help="machine description, by default ascend-a3"
     )
+    add_links(parser)
     parser.add_argument(
         "--direction", choices=DIRECTIONS, default="forward", help="forward, or with the gradients"
     )

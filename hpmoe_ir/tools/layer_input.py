@@ -111,6 +111,10 @@ def check_level(wanted: str, level: str) -> None:
         )
 
 
+CHOOSING = ("passes", "schedule", "machine", "links")
+"""Options that choose passes."""
+
+
 def pipeline_of(args: argparse.Namespace, source: LayerInput) -> Pipeline:
     """Returns the pipeline that the options describe for an input. Raises InputError.
 
@@ -118,7 +122,7 @@ def pipeline_of(args: argparse.Namespace, source: LayerInput) -> Pipeline:
     from its level downwards, another file through those of the default schedule.
     """
     _refuse_above(args, source)
-    chosen = any(getattr(args, key) is not None for key in ("passes", "schedule", "machine"))
+    chosen = any(getattr(args, key) is not None for key in CHOOSING)
     recorded = "" if chosen else source.recorded
     if recorded:
         passes = _rest_of_directory(passes_in(recorded), source)
@@ -157,10 +161,12 @@ def _refuse_above(args: argparse.Namespace, source: LayerInput) -> None:
             f"--schedule: it decides how tasks are cut, and the input is at the {level} level; "
             "give passes below that level by -p"
         )
-    if args.machine is not None and level == "queue":
-        raise InputError(
-            "--machine: queues are made for a machine, which a queue.program names; edit it there"
-        )
+    for key in ("machine", "links"):
+        if getattr(args, key) is not None and level == "queue":
+            raise InputError(
+                f"--{key}: queues are made for a machine, which a queue.program names; edit it "
+                "there"
+            )
     if args.recompute and (level != "moe" or source.has_gradients):
         raise InputError(
             "--recompute: it is an option of derive-backward, and the input is "

@@ -16,7 +16,14 @@ from hpmoe_ir.dtypes import DtypeError, check_dtype
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.layer.config import LayerConfig, LayerError
-from hpmoe_ir.machines.machine import Machine, MachineError, load_machine
+from hpmoe_ir.machines.machine import (
+    Machine,
+    MachineError,
+    Variant,
+    load_machine,
+    reference_of,
+    split_reference,
+)
 from hpmoe_ir.options.machine import DEFAULT_MACHINE
 from hpmoe_ir.passes.analysis.level import level_of
 from hpmoe_ir.schedule.named import (
@@ -68,6 +75,7 @@ def add_pipeline_option(parser: argparse.ArgumentParser, several: bool = False) 
         metavar="NAME|FILE.toml",
         help=f"machine description to compile for; by default {DEFAULT_MACHINE}",
     )
+    add_links(parser)
     parser.add_argument(
         "--allow-over-memory",
         action="store_true",
@@ -92,6 +100,20 @@ def add_pipeline_option(parser: argparse.ArgumentParser, several: bool = False) 
         default="",
         metavar="swiglu,up,dispatch",
         help="values that the backward function recomputes instead of saving them",
+    )
+
+
+LINKS = ("nominal", "measured")
+
+
+def add_links(parser: argparse.ArgumentParser) -> None:
+    """Adds --links, which selects the link rates of the machine."""
+    parser.add_argument(
+        "--links",
+        choices=LINKS,
+        help="link rates of the machine: nominal, which no program exceeds, or as communication "
+        "kernels were measured on the number of ranks; by default as --machine says, which is "
+        "nominal for a name without :measured",
     )
 
 
@@ -198,7 +220,7 @@ def require_graph(module: ModuleOp, what: str) -> None:
 
 def refuse_pipeline(args: argparse.Namespace, why: str) -> None:
     """Raises InputError for pipeline options where the pipeline is fixed."""
-    for key in ("schedule", "machine", "passes", "recompute", "allow_over_memory"):
+    for key in ("schedule", "machine", "links", "passes", "recompute", "allow_over_memory"):
         if getattr(args, key):
             raise InputError(f"--{key.replace('_', '-')}: {why}")
 
@@ -206,7 +228,7 @@ def refuse_pipeline(args: argparse.Namespace, why: str) -> None:
 def passes_of(args: argparse.Namespace) -> tuple[ModulePass, ...]:
     """Returns the passes of --schedule and --machine, or of --passes. Raises InputError."""
     if args.passes is not None:
-        for key in ("schedule", "machine"):
+        for key in ("schedule", "machine", "links"):
             if getattr(args, key) is not None:
                 raise InputError(f"--{key}: it is among the options of --passes; give one of them")
         if args.allow_over_memory:
@@ -222,12 +244,23 @@ def passes_of(args: argparse.Namespace) -> tuple[ModulePass, ...]:
     return schedule.passes(machine_of(args), args.allow_over_memory)
 
 
-def machine_of(args: argparse.Namespace) -> Machine:
-    """Loads the machine of --machine, or the default one. Raises InputError."""
+def machine_of(args: argparse.Namespace, default: str = DEFAULT_MACHINE) -> Machine:
+    """Loads the machine of --machine and --links. Raises InputError.
+
+    `default` is the machine without --machine.
+    """
+    reference = default if args.machine is None else args.machine
     try:
-        return load_machine(args.machine or DEFAULT_MACHINE)
+        if args.links is not None:
+            name, given = split_reference(reference)
+            variants = {*given} - {Variant.MEASURED}
+            if args.links == "measured":
+                variants.add(Variant.MEASURED)
+            reference = reference_of(name, variants)
+        return load_machine(reference)
     except MachineError as e:
-        raise InputError(f"--machine: {e}") from e
+        option = "machine" if args.links is None else "links"
+        raise InputError(f"--{option}: {e}") from e
 
 
 def recompute_of(args: argparse.Namespace) -> tuple[str, ...]:

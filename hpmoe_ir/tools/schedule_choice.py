@@ -32,7 +32,7 @@ def choose_schedule(
     by_default = args.schedule is None and source.level == "moe"
     if args.passes is not None or not (by_default or args.schedule == AUTO_SCHEDULE):
         return []
-    if by_default and source.recorded and args.machine is None:
+    if by_default and source.recorded and args.machine is None and args.links is None:
         return []
     require_graph(source.module, "--schedule auto")
     layer = layer_to_schedule(args, ctx, source.module)
@@ -44,7 +44,7 @@ def choose_schedule(
         if isinstance(e, NoCandidateError) and e.refused_by_passes:
             return []  # They refuse that schedule, too, and say why.
         return [f"{'schedule':<9} {DEFAULT_SCHEDULE}, since auto can't choose: {e.message}"]
-    args.schedule = args.machine = None
+    args.schedule = args.machine = args.links = None
     args.allow_over_memory = False
     args.passes = chosen.pipeline
     if layer.backward is not None:

@@ -20,7 +20,8 @@ from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import RoutingError, check_capacity, generate_routing, parse_routing
 from hpmoe_ir.layer.values import launch_seed
 from hpmoe_ir.lowering.task_table import TableError, read_task_table
-from hpmoe_ir.machines.machine import OPTIONAL, SIZES, Machine, MachineError, load_machine
+from hpmoe_ir.machines.machine import Machine
+from hpmoe_ir.machines.numbers import OPTIONAL, SIZES
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.run.execution import ExecutionError, build_program
 from hpmoe_ir.run.module_layer import module_layer
@@ -36,6 +37,7 @@ from hpmoe_ir.timing.timed_run import RankIntegers, Stages, Timeline, ids_of, si
 from hpmoe_ir.tools.command_line import changed
 from hpmoe_ir.tools.layer_input import compile_input, layer_input, pipeline_of
 from hpmoe_ir.tools.layer_options import (
+    machine_of,
     refuse_pipeline,
     refuse_sizes,
     several,
@@ -172,7 +174,9 @@ class SimulateRun:
         args = self.args_of(ranks, given)
         if self.is_compiled:
             refuse_sizes(args, "the layer is compiled already")
-            refuse_pipeline(changed(args, machine=None), "the layer is compiled already")
+            refuse_pipeline(
+                changed(args, machine=None, links=None), "the layer is compiled already"
+            )
             compiled, edited = read_compiled(self.ctx, Path(args.graph), args.edited_code)
             for name in edited:
                 self.progress.note(f"{name} was edited since it was compiled")
@@ -207,17 +211,15 @@ class SimulateRun:
         return _Layer(compiled, passes, "serial", layer.config)
 
     def _machine(self, layer: _Layer) -> Machine:
-        """Returns the machine to simulate: --machine for a compiled layer, else the layer's own.
+        """Returns the machine to simulate: for a compiled layer that of --machine and --links.
 
-        Raises InputError if the sizes of --machine differ from those of the layer's machine.
+        Without these options, and for what is compiled here, it is the layer's own. Raises
+        InputError if the sizes of --machine differ from those of the layer's machine.
         """
         own = layer.compiled.forward.program.machine
-        if self.args.machine is None or not self.is_compiled:
+        if not self.is_compiled or (self.args.machine is None and self.args.links is None):
             return own
-        try:
-            machine = load_machine(self.args.machine)
-        except MachineError as e:
-            raise InputError(f"--machine: {e}") from e
+        machine = machine_of(self.args, own.reference)
         for key, (size, unit) in SIZES.items():
             if key in OPTIONAL:  # limits of what compiles, not of what runs
                 continue

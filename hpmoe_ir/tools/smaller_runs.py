@@ -234,7 +234,9 @@ def _smaller_values(value: Value) -> Iterator[Value]:
 
 def _with_passes(args: Args, specs: Iterable[Spec]) -> Args:
     passes = ",".join(str(spec) for spec in specs)
-    return changed(args, passes=passes, schedule=None, machine=None, allow_over_memory=False)
+    return changed(
+        args, passes=passes, schedule=None, machine=None, links=None, allow_over_memory=False
+    )
 
 
 def _plain_seed(args: Args) -> Iterator[Args]:

@@ -51,7 +51,8 @@ class Tiles(Policy):
     name = "tiles"
 
     lanes: Annotated[int, Range(0, unit="cores")] = 0
-    """Vector cores for puts; 0: as many as saturate the link, at most half of them."""
+    """Vector cores for puts, at most half of them; 0: as many as saturate the link, at the low end
+    of what a core may reach over it."""
 
     def __call__(self, work: SchedulingInput) -> Order:
         families = work.families
@@ -110,9 +111,7 @@ class Tiles(Policy):
         """Returns the number of vector cores for puts, 0 where all cores take puts."""
         if not any(is_put(f) for f in work.families) or work.ranks == 1:
             return 0
-        rates = work.machine.rates
-        link = int(np.ceil(rates.shared_bandwidth_link_out / rates.core_bandwidth_link))
-        return min(self.lanes or link, work.cores[CoreKind.AIV] // 2)
+        return min(self.lanes or work.machine.link_lanes, work.cores[CoreKind.AIV] // 2)
 
 
 def _phases(families: Sequence[TasksOp], graph: FamilyGraph) -> list[int]:

@@ -16,7 +16,8 @@ from generated.cases import Backward, Case, Launch, Lowering
 from generated.graphs import layer_graph
 from generated.levels import check
 from hpmoe_ir.diagnostics import InputError
-from hpmoe_ir.machines.machine import UNITS, load_machine
+from hpmoe_ir.machines.machine import load_machine
+from hpmoe_ir.machines.numbers import UNITS
 
 BASE = "ascend-a3"
 

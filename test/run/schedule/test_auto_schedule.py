@@ -102,16 +102,16 @@ def test_candidates_follow_from_the_sizes():
         return_cols=1792,
     )
     assert whole in lowerings
-    assert replace(whole, return_cols=1024, last_experts=1) in lowerings
+    assert replace(whole, return_cols=1024, last_experts=2) in lowerings
     tiles = LowerMoePass(row_cut="tiles", return_cols=1792, policy=Tiles(), token_chunks=47)
     assert tiles in lowerings
     assert len(lowerings) == len(set(lowerings))
     assert all(found.machine == "ascend-a2" for found in auto_lowerings(layer("ascend-a2")))
 
 
-@pytest.mark.parametrize(("ranks", "experts"), [(8, 8), (16, 4), (64, 1)])
+@pytest.mark.parametrize(("ranks", "experts"), [(8, 9), (16, 5), (64, 2)])
 def test_sums_are_as_long_as_the_last_products_beside_them(ranks: int, experts: int):
-    """Nine rows of 14336 bytes a token at 0.8 TB/s: 660 us; products of 2718 us at the peak."""
+    """Nine rows of 14336 bytes a token at 0.725 TB/s: 729 us; products of 2718 us at the peak."""
     config = preset_layer("deepseek-v3").with_sizes(ranks=ranks, tokens=4096)
     assert experts_beside_sums(config, load_machine("ascend-a3")) == experts
 

@@ -376,6 +376,15 @@ def test_two_names_of_one_file_are_refused(tmp_path: Path, capsys: pytest.Captur
         ([*TINY, "--routing", "balanced,zipf"], "error: routing 'zipf': expected zipf:S with a"),
         ([*TINY[:4], "--tokens", "65,1,1"], "error: tokens: expected 2 counts, one for each rank"),
         ([*TINY, "--machine", "ascend-a9"], "error: --machine: unknown machine 'ascend-a9'"),
+        ([*TINY, "--machine", "ascend-a3:x"], "error: --machine: unknown variant 'x' of machine"),
+        (
+            [*TINY, "--machine", "ascend-a2", "--links", "measured"],
+            "error: --links: machine 'ascend-a2': no measured links: [shared_bandwidth] link_in",
+        ),
+        (
+            [*TINY, "--links", "measured", "-p", "lower-moe"],
+            "error: --links: it is among the options of --passes; give one of them",
+        ),
         ([*TINY, "--capacity", "8"], "error: rank 0: expected at most 8 rows to receive"),
         ([*TINY, "--schedule", "waves", "-p", "lower-moe"], "error: --schedule: it is among the"),
         (
@@ -427,3 +436,38 @@ def test_operators_as_msprof_exports_them(capsys: pytest.CaptureFixture[str], tm
     printed(capsys, *TINY, "--op-summary", str(path), "--no-serial")
     (kernel,) = read_op_summary(path.read_text(), "op_summary.csv")
     assert kernel.task_type == "MIX_AIC"
+
+
+def test_links_as_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """One switch for passes, clocks and bounds; also of a compiled layer, and in its passes."""
+    found: dict[str, dict[str, Any]] = {}
+    for links, machine in (("nominal", "ascend-a3"), ("measured", "ascend-a3:measured")):
+        path = tmp_path / f"{links}.json"
+        words = [*TINY, "--no-serial", "--json", str(path)]
+        out = printed(capsys, *words, "--links", links)
+        assert f"machine   {machine}, sha256 " in out
+        found[links] = json.loads(path.read_text())[0]
+        assert found[links]["machine"]["name"] == machine
+        same = printed(capsys, *words, "--machine", machine)
+        assert same == out
+        assert printed(capsys, *words, "--machine", "ascend-a3:measured", "--links", links) == out
+    nominal, measured = found["nominal"], found["measured"]
+    rates = [load_machine(n).for_ranks(2).rates for n in ("ascend-a3", "ascend-a3:measured")]
+    slower = rates[0].shared_bandwidth_link_out / rates[1].shared_bandwidth_link_out
+    assert measured["bounds"]["link_out_us"] == pytest.approx(
+        slower * nominal["bounds"]["link_out_us"], rel=1e-4
+    )
+    assert measured["bounds"]["matrix_us"] == nominal["bounds"]["matrix_us"]
+    assert 'machine="ascend-a3:measured"' in measured["pipeline"]
+    # What was compiled for one is timed on the other.
+    folder = str(tmp_path / "layer")
+    with pytest.raises(SystemExit) as stop:
+        main(["compile", *TINY, "--links", "measured", "-o", folder])
+    assert stop.value.code == 0
+    capsys.readouterr()
+    own = rows_of(printed(capsys, folder, "--no-serial"))
+    assert float(own[0][4]) == pytest.approx(measured["time_us"], abs=0.06)
+    other = printed(capsys, folder, "--no-serial", "--links", "nominal")
+    assert "machine   ascend-a3, sha256 " in other
+    words = [*TINY, "-p", 'lower-moe{machine="ascend-a3:measured"}', "--no-serial"]
+    assert rows_of(printed(capsys, *words))[0][4:] == own[0][4:]

@@ -74,16 +74,21 @@ def test_rates_of_a_random_machine(seed: int):
         true = machine.numbers[estimate.name].value
         assert estimate.value == pytest.approx(true, rel=TOLERANCE), estimate
     names = {estimate.name for estimate in found.estimates}
-    assert names >= IDENTIFIED
+    rates = machine.rates
+    bounded = rates.shared_bandwidth_link_out < 3 * rates.core_bandwidth_link
+    if bounded:
+        # The collectives of the sample are on more cores than the links have room for.
+        assert "the links bound" in found.unknown.get("core_bandwidth.link", "the links bound")
+    assert names >= IDENTIFIED - ({"core_bandwidth.link"} if bounded else set())
     assert found.unknown.keys() >= UNSEEN
     assert names | found.unknown.keys() == all_rates()
     assert not names & found.unknown.keys()
 
 
 def all_rates() -> set[str]:
-    """All rates of a machine: the numbers that are no sizes."""
-    sizes = ("cores.", "memory.", "limits.")
-    return {name for name in BASE.numbers if not name.startswith(sizes)}
+    """All rates of a machine: the numbers that are neither sizes nor factors of a variant."""
+    others = ("cores.", "memory.", "limits.", "same_address.")
+    return {name for name in BASE.numbers if not name.startswith(others)}
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -10,12 +10,12 @@ import pytest
 from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import (
     MACHINE_DIR,
-    UNITS,
     MachineError,
-    Number,
+    Variant,
     load_machine,
     machine_names,
 )
+from hpmoe_ir.machines.numbers import UNITS, Number
 from hpmoe_ir.machines.rates import RANGES, RATE_NAMES, RATE_UNITS
 
 TEXT = (MACHINE_DIR / "ascend-a3.toml").read_text()
@@ -246,3 +246,146 @@ def test_device_memory_and_reach_may_be_left_out(tmp_path: Path):
 def test_whole_data_blocks_are_usable(tmp_path: Path):
     machine = load_machine(str(with_number(tmp_path, "memory", "ub", 9216 + 100, "bytes")))
     assert machine.ub_usable == 96
+
+
+def test_links_follow_the_number_of_ranks():
+    """Nominal by topology, or as measured; between points linearly, beyond them not at all."""
+    mesh = load_machine("ascend-a2")
+    assert [mesh.for_ranks(n).rates.shared_bandwidth_link_out for n in (2, 4, 8)] == [
+        pytest.approx(28e9 * links) for links in (1, 3, 7)
+    ]
+    nominal, measured = load_machine("ascend-a3"), load_machine("ascend-a3:measured")
+    for ranks in (2, 8, 64, 768):
+        assert nominal.for_ranks(ranks).rates == nominal.rates
+    points = {p.ranks: p for p in measured.numbers["shared_bandwidth.link_in"].measured}
+    assert list(points) == [8, 16, 32, 64, 128]
+    assert all(p.low <= p.value <= p.high <= 196e9 for p in points.values())
+    for ranks, point in points.items():
+        for direction in ("out", "in"):
+            found = measured.for_ranks(ranks)
+            assert getattr(found.rates, f"shared_bandwidth_link_{direction}") == point.value
+            number = found.link_number(f"shared_bandwidth.link_{direction}", ranks)
+            assert (number.value, number.low, number.high) == (point.value, point.low, point.high)
+    assert measured.for_ranks(4).rates == measured.for_ranks(8).rates
+    assert measured.for_ranks(768).rates == measured.for_ranks(128).rates
+    between = measured.for_ranks(24).rates.shared_bandwidth_link_out
+    assert between == pytest.approx((points[16].value + points[32].value) / 2)
+    other = replace(measured.for_ranks(64).rates, shared_bandwidth_link_out=196e9)
+    assert replace(other, shared_bandwidth_link_in=196e9) == nominal.rates
+    # A rate that is given holds on any number of ranks.
+    fixed = measured.with_rate("shared_bandwidth.link_out", 1e11).for_ranks(64)
+    assert fixed.rates.shared_bandwidth_link_out == 1e11
+    assert fixed.rates.shared_bandwidth_link_in == points[64].value
+
+
+def test_variants_of_a_machine(tmp_path: Path):
+    base = load_machine("ascend-a3")
+    both = load_machine("ascend-a3:same-address:measured")
+    assert both.reference == both.name == "ascend-a3:measured:same-address"
+    assert both.variants == (Variant.MEASURED, Variant.SAME_ADDRESS)
+    assert both.digest == base.digest
+    slow = load_machine("ascend-a3:same-address").rates
+    assert slow == replace(
+        base.rates,
+        core_bandwidth_gm_to_ub=base.rates.core_bandwidth_gm_to_ub / 1.64,
+        core_bandwidth_gm_to_l1=base.rates.core_bandwidth_gm_to_l1 / 1.26,
+    )
+    # Of a file; its path may have colons.
+    path = tmp_path / "a:b.toml"
+    path.write_text('name = "mine"\nbase = "ascend-a3"\n')
+    mine = load_machine(f"{path}:measured")
+    assert (mine.name, mine.reference) == ("mine:measured", f"{path}:measured")
+    assert mine.for_ranks(64).rates == load_machine("ascend-a3:measured").for_ranks(64).rates
+    assert load_machine(str(path)).rates == base.rates
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        (
+            "ascend-a3:measure",
+            "unknown variant 'measure' of machine 'ascend-a3'; known: measured, same-address; did "
+            "you mean 'measured'?",
+        ),
+        ("ascend-a3:", "unknown variant '' of machine 'ascend-a3'; known: measured, same-address"),
+        (
+            "ascend-a2:measured",
+            "machine 'ascend-a2': no measured links: [shared_bandwidth] link_in has no list "
+            "`measured`",
+        ),
+        (
+            "LINKS:measured",
+            "machine 'mine': no measured links: [shared_bandwidth] link_out has no list `measured`",
+        ),
+        (
+            "BARE:same-address",
+            "machine 'ascend-a3': reads of the same address: no number [same_address] gm_to_ub",
+        ),
+    ],
+)
+def test_variants_that_a_machine_does_not_have(reference: str, message: str, tmp_path: Path):
+    links = with_number(tmp_path, "shared_bandwidth", "link_out", 1e11, "bytes/s")
+    bare = tmp_path / "bare.toml"
+    bare.write_text(TEXT.partition("[same_address]")[0])
+    reference = reference.replace("LINKS", str(links)).replace("BARE", str(bare))
+    with pytest.raises(MachineError) as error:
+        load_machine(reference)
+    assert str(error.value) == message
+
+
+POINT = "{ ranks = 16, value = 9.66e+10, low = 9.66e+10, high = 1.003e+11 }"
+
+
+@pytest.mark.parametrize(
+    ("point", "message"),
+    [
+        ("{ ranks = 8, value = 9e+10 }", "ranks: expected at least 9, ascending, found 8"),
+        ("{ ranks = 16.5, value = 9e+10 }", "ranks: expected at least 9, ascending, found 16.5"),
+        ("{ ranks = 16 }", "measured, 16 ranks: value: expected a positive number, found None"),
+        (
+            "{ ranks = 16, value = 9, low = 8, high = 9 }",
+            "measured, 16 ranks: value: expected 1e+06 to 1e+18, found 9",
+        ),
+        (
+            "{ ranks = 16, value = 9e10, low = 8e10 }",
+            "measured, 16 ranks: expected both low and high, or neither",
+        ),
+        (
+            "{ ranks = 16, value = 9e10, low = 1e10, high = 2e10 }",
+            "measured, 16 ranks: value: expected 10000000000.0 to 20000000000.0, found 9",
+        ),
+        ("{ rank = 16, value = 9e10 }", "measured: unknown field 'rank'; did you mean 'ranks'?"),
+        ("16", "measured: expected a list of { ranks, value, low, high }, found [{"),
+    ],
+)
+def test_a_curve_that_is_none(point: str, message: str, tmp_path: Path):
+    path = tmp_path / "mine.toml"
+    assert TEXT.count(POINT) == 2
+    path.write_text(TEXT.replace(POINT, point, 1))
+    with pytest.raises(MachineError) as error:
+        load_machine(str(path))
+    assert str(error.value).startswith("mine.toml: [shared_bandwidth] link_out: ")
+    assert message in str(error.value)
+
+
+def test_only_links_have_a_curve(tmp_path: Path):
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        TEXT.replace("poll = { value = 6e-07,", "poll = { measured = [], value = 6e-07,")
+    )
+    with pytest.raises(MachineError, match=r"\[latency\] poll: unknown field 'measured'"):
+        load_machine(str(path))
+
+
+def test_loads_into_l1_are_as_fast_as_a_public_sample():
+    """Its loads fill half of L1 by two, 64 and 128 KB: 156 GB/s a core, 3.75 TB/s on 24 cores.
+
+    The start of each load is in what was measured; the description has it apart.
+    """
+    machine = load_machine("ascend-a3")
+    rates, size = machine.rates, 96 * 1024
+    start = rates.dma_gm_to_l1_start / rates.clock_frequency
+    core = size / (size / rates.core_bandwidth_gm_to_l1 + start)
+    assert core == pytest.approx(156e9, rel=0.01)
+    assert machine.aic_cores * core == pytest.approx(3.75e12, rel=0.01)
+    assert machine.aic_cores * core < rates.shared_bandwidth_l2

@@ -13,7 +13,8 @@ from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.layer.routing import generate_routing, parse_routing
-from hpmoe_ir.machines.machine import MACHINE_DIR, UNITS, Number, load_machine, machine_names
+from hpmoe_ir.machines.machine import MACHINE_DIR, load_machine, machine_names
+from hpmoe_ir.machines.numbers import UNITS, Number
 from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.run.execution import build_program
 from hpmoe_ir.timing.bounds import bounds
@@ -36,7 +37,10 @@ def machine_list() -> str:
         *_, value = values.values()
         if len(set(values.values())) > 1:
             value = ", ".join(f"{own} on {name}" for name, own in values.items())
-        item = f"- `{key}`: {value}; {machines[-1].numbers[key].source}"
+        last = machines[-1].numbers[key]
+        item = f"- `{key}`: {value}; {last.source}"
+        if last.measured:
+            item += f"; measured on numbers of ranks: {last.measured_source}"
         lines += textwrap.wrap(item, 100, subsequent_indent="  ", break_on_hyphens=False)
     return "\n".join(lines) + "\n"
 
