@@ -15,6 +15,8 @@ from importlib.util import find_spec
 if find_spec("mindspore") is None:
     raise ImportError("hpmoe_ir.mindspore needs MindSpore: pip install 'hpmoe-ir[mindspore]'")
 
+from hpmoe_ir.mindspore.checkpoints import reshard_checkpoints
 from hpmoe_ir.mindspore.experts import BACKENDS, HpMoeExperts
+from hpmoe_ir.mindspore.replace import ReplacedExperts, replace_experts
 
-__all__ = ["BACKENDS", "HpMoeExperts"]
+__all__ = ["BACKENDS", "HpMoeExperts", "ReplacedExperts", "replace_experts", "reshard_checkpoints"]

@@ -107,6 +107,10 @@ class HpMoeExperts(nn.Cell):
         self, x: Tensor, topk_ids: Tensor, topk_weights: Tensor, counts: Tensor | None = None
     ) -> Tensor:
         """Returns the weighted sum of each token's experts, in the shape and type of x."""
+        return self.weighted_sum(x, topk_ids, topk_weights, counts)
+
+    def weighted_sum(self, x, topk_ids, topk_weights, counts):
+        """Returns what `construct` does, for subclasses with other arguments."""
         rows = x.reshape(-1, self.config.hidden).astype(ms.float32)
         ids = topk_ids.reshape(-1, self.config.top_k).astype(ms.int32)
         gates = topk_weights.reshape(-1, self.config.top_k).astype(ms.float32)

@@ -86,12 +86,14 @@ def module_gradient1(dw13: Float32Array, config: LayerConfig) -> Float32Array:
     """Returns the gradient of `weight1` from that of `w13`, without the padding."""
     padded = kernel_config(config)
     halves = dw13.reshape(-1, padded.hidden, 2, padded.width)
-    return halves[:, : config.hidden, :, : config.width].reshape(-1, 2 * config.width)
+    inside = halves[:, : config.hidden, :, : config.width]
+    return np.ascontiguousarray(inside).reshape(-1, 2 * config.width)
 
 
 def module_gradient2(dw2: Float32Array, config: LayerConfig) -> Float32Array:
     """Returns the gradient of `weight2` from that of `w2`, without the padding."""
-    return dw2[:, : config.width, : config.hidden].reshape(-1, config.hidden)
+    inside = dw2[:, : config.width, : config.hidden]
+    return np.ascontiguousarray(inside).reshape(-1, config.hidden)
 
 
 def split_ranks(

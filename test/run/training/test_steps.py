@@ -6,6 +6,7 @@ from the same weights.
 """
 
 # pyright: basic
+# pyright: reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
 # MindSpore has no type information that strict checking could use.
 
 from __future__ import annotations
