@@ -61,9 +61,9 @@ class TwoLayers(nn.Cell):
 
     def __init__(self, seed: int = 0, **sizes: Any) -> None:
         super().__init__()
-        rng = np.random.default_rng(seed)
         layers = []
-        for _ in range(2):
+        for number in range(2):
+            rng = np.random.default_rng([seed, number])
             router = rng.standard_normal((HIDDEN, EXPERTS), np.float32) * np.float32(HIDDEN**-0.5)
             experts = HpMoeExperts(hidden=HIDDEN, experts=EXPERTS, top_k=TOP_K, **sizes)
             for weight in (experts.weight1, experts.weight2):
@@ -75,6 +75,12 @@ class TwoLayers(nn.Cell):
     def construct(self, x, target, counts=None):
         out = self.second(self.first(x, counts), counts)
         return SCALE * ((out - target) ** 2).mean()
+
+    def loss(self, x, target, counts):
+        """The sum of square errors of the tokens that `counts` [1] counts."""
+        out = self.second(self.first(x, counts), counts)
+        used = ops.less(ops.arange(x.shape[0]), counts[0]).astype(ms.float32).expand_dims(-1)
+        return (used * (out - target) ** 2).sum()
 
     @property
     def experts(self) -> list[HpMoeExperts]:
@@ -126,6 +132,23 @@ def _copied(own: RankInput) -> RankInput:
     """MindSpore reuses the memory of an operator's inputs."""
     routing = type(own.routing)(own.routing.ids.copy(), own.routing.gates.copy())
     return RankInput(own.x.copy(), routing, own.w13.copy(), own.w2.copy())
+
+
+def micro_batch(rank: int, micro: int, tokens: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Tokens, targets and the number of tokens of a rank; memory is for at least one token."""
+    rng = np.random.default_rng([rank, micro])
+    x, target = rng.standard_normal((2, max(tokens, 1), HIDDEN), np.float32)
+    return Tensor(x), Tensor(target), Tensor(np.array([tokens], np.int32))
+
+
+def own_experts(net: TwoLayers, rank: int, ranks: int) -> None:
+    """Sets the weights of a rank to those that one process would have."""
+    rng = np.random.default_rng(7)
+    for experts in net.experts:
+        for weight in (experts.weight1, experts.weight2):
+            rows, columns = weight.shape
+            drawn = rng.standard_normal((rows * ranks, columns), np.float32) * np.float32(0.2)
+            weight.set_data(Tensor(np.split(drawn, ranks)[rank]))
 
 
 def data(tokens: int, seed: int = 3) -> tuple[Tensor, Tensor]:

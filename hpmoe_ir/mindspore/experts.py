@@ -12,9 +12,11 @@ import mindspore as ms
 import numpy as np
 from mindspore import Parameter, Tensor, nn
 from mindspore.common.initializer import Normal, initializer
+from mindspore.communication import get_group_size
 
 from hpmoe_ir.dtypes import Dtype
 from hpmoe_ir.layer.config import LayerConfig
+from hpmoe_ir.mindspore.group import group_launcher
 from hpmoe_ir.mindspore.kernel_experts import KernelExperts
 from hpmoe_ir.mindspore.reference import ReferenceExperts
 from hpmoe_ir.options.machine import DEFAULT_MACHINE
@@ -54,6 +56,7 @@ class HpMoeExperts(nn.Cell):
         tokens: int,
         *,
         ranks: int = 1,
+        ep_group: str | None = None,
         schedule: str = "auto",
         machine: str = DEFAULT_MACHINE,
         capacity: int | None = None,
@@ -61,15 +64,19 @@ class HpMoeExperts(nn.Cell):
         dtype: Any = ms.bfloat16,
         param_dtype: Any = ms.float32,
         backend: str = "cpu-model",
+        wait_seconds: float = 60.0,
     ) -> None:
         """Compiles the kernels, unless another module of the process has the same.
 
         tokens: largest number of tokens of a rank. ranks: ranks that share the experts, all in this
-        process. schedule, machine: as `hpmoe compile` takes them. capacity: largest number of rows
-        that a rank can receive, by default that of the worst routing. recompute: results that are
-        computed again in the backward direction, not saved: `swiglu`, `up`, `dispatch`. dtype: the
-        kernels' element type, bfloat16 or float16. param_dtype: type of the parameters. Raises
-        LayerError, InputError or ScheduleError for what can't be compiled.
+        process. ep_group: in place of that, a group of MindSpore whose ranks share the experts, one
+        in each process. schedule, machine: as `hpmoe compile` takes them. capacity: largest number
+        of rows that a rank can receive, by default that of the worst routing. recompute: results
+        that are computed again in the backward direction, not saved: `swiglu`, `up`, `dispatch`.
+        dtype: the kernels' element type, bfloat16 or float16. param_dtype: type of the parameters.
+        wait_seconds: longest wait for another rank of the group. Raises LayerError, InputError or
+        ScheduleError for what can't be compiled, DifferentKernelsError if another rank of the group
+        has other kernels.
         """
         super().__init__()
         if backend not in BACKENDS:
@@ -77,6 +84,13 @@ class HpMoeExperts(nn.Cell):
             raise ValueError(f"backend: expected one of {known}, found {backend!r}")
         if dtype not in DTYPES:
             raise ValueError(f"dtype: expected mindspore.bfloat16 or float16, found {dtype}")
+        if ep_group is not None:
+            if ranks != 1 or backend == "reference":
+                raise ValueError(
+                    "ep_group: expected ranks=1 and a backend with kernels, since each process of "
+                    f"the group has one rank; found ranks={ranks}, backend={backend!r}"
+                )
+            ranks = get_group_size(ep_group)
         self.config = LayerConfig(
             "experts",
             hidden=hidden,
@@ -89,7 +103,7 @@ class HpMoeExperts(nn.Cell):
             dtype=DTYPES[dtype],
         )
         self.backend = backend
-        held = ranks
+        held = ranks if ep_group is None else 1
         self.weight1 = _weight("weight1", weight1_shape(self.config, held), hidden, param_dtype)
         self.weight2 = _weight("weight2", weight2_shape(self.config, held), width, param_dtype)
         self.counts = Tensor(np.full(held, -1, np.int32))
@@ -97,7 +111,10 @@ class HpMoeExperts(nn.Cell):
             self.compute = ReferenceExperts(self.config)
             return
         request = LayerRequest(kernel_config(self.config), schedule, machine, tuple(recompute))
-        self.launcher = shared_launcher(request)
+        if ep_group is None:
+            self.launcher = shared_launcher(request)
+        else:
+            self.launcher = group_launcher(request, ep_group, wait_seconds)
         kernels = self.launcher.experts
         self.compute = KernelExperts(
             ModuleExperts(self.config, self.launcher), kernels.saved_shapes, element_bytes=2

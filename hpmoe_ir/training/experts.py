@@ -63,8 +63,7 @@ class ModuleExperts:
 
     def forward(self, given: ModuleInput) -> tuple[Float32Array, list[Raw]]:
         """Returns the output [m, H], and each saved array [held, rows, ...] as raw memory."""
-        counts = rank_counts(given.counts, len(given.x), self.config.tokens)
-        found = self.launcher.forward(self._inputs(given, counts))
+        found = self.launcher.forward(self._inputs(given, self._counts(given)))
         rows = [self._rows(own.out) for own in found]
         saved = [np.stack(arrays) for arrays in zip(*(own.saved for own in found), strict=True)]
         return _joined(rows, given.x), saved
@@ -81,7 +80,7 @@ class ModuleExperts:
         `accumulators`, in the layouts of the weights, are what kernels that accumulate add the
         gradients of the weights to; the sums are returned.
         """
-        counts = rank_counts(given.counts, len(given.x), self.config.tokens)
+        counts = self._counts(given)
         sums = None
         if accumulators is not None:
             held, config = self.launcher.held, self.config
@@ -100,6 +99,13 @@ class ModuleExperts:
             module_gradient1(np.concatenate([own.dw13 for own in found]), self.config),
             module_gradient2(np.concatenate([own.dw2 for own in found]), self.config),
         )
+
+    def _counts(self, given: ModuleInput) -> list[int]:
+        try:
+            return rank_counts(given.counts, len(given.x), self.config.tokens)
+        except TokenCountError as e:
+            self.launcher.refuse(str(e))
+            raise
 
     def _inputs(self, given: ModuleInput, counts: Sequence[int]) -> list[RankInput]:
         config, held = self.config, self.launcher.held

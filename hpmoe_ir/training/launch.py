@@ -55,6 +55,10 @@ class Launcher(Protocol):
         """
         ...
 
+    def refuse(self, message: str) -> None:
+        """Says that this process has inputs that it can't launch, so that no other waits for it."""
+        ...
+
     def close(self) -> None:
         """Frees what the launches need; later ones are refused."""
         ...
@@ -132,6 +136,9 @@ class StackedLauncher:
             )
             for own in found
         ]
+
+    def refuse(self, message: str) -> None:
+        """Does nothing: no other process waits."""
 
     def close(self) -> None:
         """Refuses later launches: between launches, the CPU model holds nothing."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hpmoe_ir.dtypes import RawArray
 from hpmoe_ir.training.arrays import (
@@ -51,6 +51,10 @@ class SharedLauncher:
         """Runs the backward kernel, see `Launcher.backward`."""
         return self.launcher.backward(inputs, saved, dout, accumulators)
 
+    def refuse(self, message: str) -> None:
+        """Says that this process can't launch, see `Launcher.refuse`."""
+        self.launcher.refuse(message)
+
     def close(self) -> None:
         """Ends the module's use; the last one frees the launcher. Calling it again does nothing."""
         if self._closed:
@@ -59,20 +63,25 @@ class SharedLauncher:
         _users[id(self._launcher)] -= 1
         if not _users[id(self._launcher)]:
             self._launcher.close()
-            for request in [r for r, own in _launchers.items() if own is self._launcher]:
-                del _launchers[request]
+            for key in [k for k, own in _launchers.items() if own is self._launcher]:
+                del _launchers[key]
 
 
-_launchers: dict[LayerRequest, Launcher] = {}
+_launchers: dict[tuple[LayerRequest, str], Launcher] = {}
 _users: dict[int, int] = {}
 
 
-def shared_launcher(request: LayerRequest) -> SharedLauncher:
-    """Returns a use of the launcher of all ranks in this process, made once for equal requests.
+def shared_launcher(
+    request: LayerRequest,
+    group: str = "",
+    make: Callable[[CompiledExperts], Launcher] = StackedLauncher,
+) -> SharedLauncher:
+    """Returns a use of the launcher of a layer, made once for equal requests of one group.
 
-    Raises as `CompiledExperts` and `StackedLauncher`.
+    `make` makes it, by default with all ranks in this process. Raises as `CompiledExperts` and
+    `make`.
     """
-    experts = compiled_experts(request)
-    if request not in _launchers:
-        _launchers[request] = StackedLauncher(experts)
-    return SharedLauncher(experts, _launchers[request])
+    experts, key = compiled_experts(request), (request, group)
+    if key not in _launchers:
+        _launchers[key] = make(experts)
+    return SharedLauncher(experts, _launchers[key])
