@@ -14,7 +14,7 @@ from mindspore import Parameter, Tensor, nn
 from mindspore.common.initializer import Normal, initializer
 from mindspore.communication import get_group_size
 
-from hpmoe_ir.dtypes import Dtype
+from hpmoe_ir.dtypes import Dtype, Float32Array
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.mindspore.group import group_launcher
 from hpmoe_ir.mindspore.kernel_experts import KernelExperts
@@ -61,6 +61,7 @@ class HpMoeExperts(nn.Cell):
         machine: str = DEFAULT_MACHINE,
         capacity: int | None = None,
         recompute: Sequence[str] = (),
+        accumulate: tuple[Float32Array, Float32Array] | None = None,
         dtype: Any = ms.bfloat16,
         param_dtype: Any = ms.float32,
         backend: str = "cpu-model",
@@ -73,6 +74,8 @@ class HpMoeExperts(nn.Cell):
         in each process. schedule, machine: as `hpmoe compile` takes them. capacity: largest number
         of rows that a rank can receive, by default that of the worst routing. recompute: results
         that are computed again in the backward direction, not saved: `swiglu`, `up`, `dispatch`.
+        accumulate: NumPy float32 arrays of the shapes of `weight1` and `weight2`, to which the
+        backward kernel adds the gradients of the weights; these are then zeros for MindSpore.
         dtype: the kernels' element type, bfloat16 or float16. param_dtype: type of the parameters.
         wait_seconds: longest wait for another rank of the group. Raises LayerError, InputError or
         ScheduleError for what can't be compiled, DifferentKernelsError if another rank of the group
@@ -110,14 +113,24 @@ class HpMoeExperts(nn.Cell):
         if backend == "reference":
             self.compute = ReferenceExperts(self.config)
             return
-        request = LayerRequest(kernel_config(self.config), schedule, machine, tuple(recompute))
+        _check_buffers(accumulate, self.weight1.shape, self.weight2.shape)
+        request = LayerRequest(
+            kernel_config(self.config),
+            schedule,
+            machine,
+            tuple(recompute),
+            accumulate is not None,
+        )
         if ep_group is None:
             self.launcher = shared_launcher(request)
         else:
             self.launcher = group_launcher(request, ep_group, wait_seconds)
         kernels = self.launcher.experts
         self.compute = KernelExperts(
-            ModuleExperts(self.config, self.launcher), kernels.saved_shapes, element_bytes=2
+            ModuleExperts(self.config, self.launcher),
+            kernels.saved_shapes,
+            element_bytes=2,
+            main_gradients=accumulate,
         )
 
     def construct(
@@ -144,6 +157,20 @@ class HpMoeExperts(nn.Cell):
         """Frees the kernels once no other open module shares them; later calls are refused."""
         if self.backend != "reference":
             self.launcher.close()
+
+
+def _check_buffers(
+    buffers: tuple[Float32Array, Float32Array] | None, *shapes: tuple[int, ...]
+) -> None:
+    """Raises ValueError unless there are float32 buffers of these shapes, or none."""
+    if buffers is None:
+        return
+    for name, buffer, shape in zip(("weight1", "weight2"), buffers, shapes, strict=True):
+        if buffer.shape != shape or buffer.dtype != np.float32:
+            raise ValueError(
+                f"accumulate: expected float32 {shape} for {name}, found {buffer.dtype} "
+                f"{buffer.shape}"
+            )
 
 
 def _weight(name: str, shape: tuple[int, int], inputs: int, dtype: Any) -> Parameter:

@@ -13,6 +13,7 @@ import mindspore as ms
 import numpy as np
 from mindspore import nn, ops
 
+from hpmoe_ir.dtypes import Float32Array
 from hpmoe_ir.training.experts import ModuleExperts, ModuleInput
 
 SAVED_TYPES: dict[int, Any] = {2: (ms.int16, np.int16), 4: (ms.int32, np.int32)}
@@ -31,9 +32,17 @@ class KernelExperts(nn.Cell):
     run_backward: Any
 
     def __init__(
-        self, experts: ModuleExperts, saved_shapes: tuple[tuple[int, ...], ...], element_bytes: int
+        self,
+        experts: ModuleExperts,
+        saved_shapes: tuple[tuple[int, ...], ...],
+        element_bytes: int,
+        main_gradients: tuple[Float32Array, Float32Array] | None = None,
     ) -> None:
-        """`saved_shapes` are those of one rank, `element_bytes` the size of their elements."""
+        """`saved_shapes` are those of one rank, `element_bytes` the size of their elements.
+
+        `main_gradients` are buffers in the layouts of the weights, for kernels that accumulate: the
+        gradients of the weights are added to them, and are zeros for MindSpore.
+        """
         super().__init__()
         saved_type, raw = SAVED_TYPES[element_bytes]
         held = experts.launcher.held
@@ -57,7 +66,13 @@ class KernelExperts(nn.Cell):
             *saved: Any,
         ) -> tuple[Any, ...]:
             given = ModuleInput(x, ids, gates, weight1, weight2, counts)
-            return experts.backward(given, [array.view(_unsigned(raw)) for array in saved], dout)
+            own = [array.view(_unsigned(raw)) for array in saved]
+            dx, dgates, *weights = experts.backward(given, own, dout, main_gradients)
+            if main_gradients is None:
+                return dx, dgates, *weights
+            for buffer, total in zip(main_gradients, weights, strict=True):
+                buffer[...] = total
+            return dx, dgates, np.zeros_like(weight1), np.zeros_like(weight2)
 
         def forward_shapes(x: Any, *_: Any) -> Any:
             return (x, *shapes)

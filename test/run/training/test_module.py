@@ -98,6 +98,28 @@ def test_recomputation_gives_the_same_bits(machine: str, recompute: tuple[str, .
         np.testing.assert_array_equal(own, other)
 
 
+@pytest.mark.parametrize("mode", [ms.PYNATIVE_MODE, ms.GRAPH_MODE])
+@pytest.mark.parametrize("width", [16, 12])
+def test_accumulation(machine: str, mode: int, width: int) -> None:
+    """Two micro-batches add to the buffers what their gradients are, and to what was there."""
+    ms.set_context(mode=mode)
+    calls = [inputs(9, seed=1), inputs(12, seed=2)]
+    buffers = np.ones((4 * 32, 2 * width), np.float32), np.ones((4 * width, 32), np.float32)
+    experts = module(machine, width=width, accumulate=buffers)
+    expected = [array.copy() for array in buffers]
+    for call in calls:
+        plain = gradients(module(machine, width=width), *call)
+        found = gradients(experts, *call)
+        for own, other in zip(found[:3], plain[:3], strict=True):
+            np.testing.assert_array_equal(own, other)
+        assert not found[3].any()
+        assert not found[4].any()
+        for total, part in zip(expected, plain[3:], strict=True):
+            total += part
+    for own, total in zip(buffers, expected, strict=True):
+        np.testing.assert_allclose(own, total, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("hidden, width", [(24, 16), (32, 20), (40, 10)])
 def test_sizes_that_are_no_multiples_of_the_block(machine: str, hidden: int, width: int) -> None:
     call = inputs(13, hidden)
@@ -183,6 +205,10 @@ def test_an_expert_that_does_not_exist(machine: str) -> None:
         ({"ranks": 3}, "layer 'experts': experts: expected a multiple of the 3 ranks, found 4"),
         ({"backend": "gpu"}, "backend: expected one of cpu-model, reference, found 'gpu'"),
         ({"dtype": ms.float32}, "dtype: expected mindspore.bfloat16 or float16, found Float32"),
+        (
+            {"accumulate": (np.zeros((128, 32), np.float32), np.zeros((64, 32)))},
+            "accumulate: expected float32 (64, 32) for weight2, found float64 (64, 32)",
+        ),
         ({"top_k": 5}, "layer 'experts': top_k: expected at most the 4 experts, found 5"),
     ],
 )
