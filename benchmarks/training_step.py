@@ -1,6 +1,6 @@
 """The time of a step of the module of experts, beside that of its kernels on the CPU model.
 
-    python benchmarks/training_step.py [--tokens 256] [--steps 5]
+    python benchmarks/training_step.py [--tokens 1024] [--steps 5]
 
 A step is a forward and a backward call of `hpmoe_ir.mindspore.HpMoeExperts`. The kernels' time is
 that of the processes in which they run. Prints both, medians over the steps, and their ratio.
@@ -35,7 +35,7 @@ HIDDEN, WIDTH, EXPERTS, TOP_K, RANKS = 256, 128, 8, 2, 2
 def main() -> None:
     """Times the steps in both modes."""
     parser = argparse.ArgumentParser(description="Times a step of the module of experts.")
-    parser.add_argument("--tokens", type=int, default=256, help="tokens of each of two ranks")
+    parser.add_argument("--tokens", type=int, default=1024, help="tokens of each of two ranks")
     parser.add_argument("--steps", type=int, default=5)
     args = parser.parse_args()
     seconds: list[float] = []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -68,13 +70,41 @@ class LauncherClosed(RuntimeError):
     """A launch after `close`."""
 
 
+@dataclass(frozen=True)
+class _Kernel:
+    """A kernel with its executable, and its arguments and results: buffers and roles, in order."""
+
+    kernel: CompiledKernel
+    executable: Path
+    arguments: tuple[tuple[str, Role | None], ...]
+    results: tuple[tuple[str, Role | None], ...]
+
+    @classmethod
+    def of(cls, kernel: CompiledKernel, executable: Path) -> _Kernel:
+        signature = program_signature(kernel.program.op)
+        arguments = tuple((p.buffer, p.role) for p in signature.arguments)
+        results = tuple((p.buffer, p.role) for p in signature.results)
+        return cls(kernel, executable, arguments, results)
+
+    @property
+    def saved(self) -> tuple[str, ...]:
+        """Result buffers that the backward kernel needs, in order."""
+        return tuple(buffer for buffer, role in self.results if role == Role(RoleKind.SAVED))
+
+    def result(self, role: Role) -> str:
+        """Returns the result buffer with a role."""
+        return next(buffer for buffer, own in self.results if own == role)
+
+
 class StackedLauncher:
     """Runs all ranks of a layer in this process, one run of the CPU model for each launch."""
 
     def __init__(self, experts: CompiledExperts) -> None:
         """Builds the kernels. Raises CompilerMissing, CompileError, InputError."""
         self.experts = experts
-        self._executables = experts.executables()
+        forward, backward = experts.executables()
+        self._forward = _Kernel.of(experts.forward, forward)
+        self._backward = _Kernel.of(experts.backward, backward)
         self._closed = False
 
     @property
@@ -86,9 +116,9 @@ class StackedLauncher:
         """Runs the forward kernel, see `Launcher.forward`."""
         self._check(inputs)
         roles = [_layer_arrays(own) for own in inputs]
-        found = self._run(self.experts.forward, 0, roles, inputs)
-        names = self.experts.saved_buffers
-        out = _buffer(self.experts.forward, Role(RoleKind.OUTPUT))
+        found = self._run(self._forward, roles, inputs)
+        names = self._forward.saved
+        out = self._forward.result(Role(RoleKind.OUTPUT))
         return [RankOutput(own[out], tuple(own[name] for name in names)) for own in found]
 
     def backward(
@@ -99,12 +129,11 @@ class StackedLauncher:
         accumulators: Sequence[RankAccumulators] | None = None,
     ) -> list[RankGradients]:
         """Runs the backward kernel, see `Launcher.backward`."""
-        forward, backward = self.experts.forward, self.experts.backward
-        signature = program_signature(forward.program.op)
-        arguments = [p.role for p in signature.arguments]
-        results = [p.buffer for p in signature.results]
-        output = results.index(_buffer(forward, Role(RoleKind.OUTPUT)))
-        places = [results.index(name) for name in self.experts.saved_buffers]
+        forward, backward = self._forward, self._backward
+        arguments = [role for _, role in forward.arguments]
+        results = [buffer for buffer, _ in forward.results]
+        output = results.index(forward.result(Role(RoleKind.OUTPUT)))
+        places = [results.index(name) for name in forward.saved]
         up, down = arguments.index(UP), arguments.index(DOWN)
         roles: list[dict[Role, Raw]] = []
         for rank, own in enumerate(inputs):
@@ -121,10 +150,10 @@ class StackedLauncher:
                 given[Role(RoleKind.ACCUMULATOR, up)] = accumulators[rank].dw13
                 given[Role(RoleKind.ACCUMULATOR, down)] = accumulators[rank].dw2
             roles.append(given)
-        found = self._run(backward, 1, roles, inputs)
+        found = self._run(backward, roles, inputs)
 
         def gradient(of: Role) -> str:
-            return _buffer(backward, Role(RoleKind.ARGUMENT_GRADIENT, arguments.index(of)))
+            return backward.result(Role(RoleKind.ARGUMENT_GRADIENT, arguments.index(of)))
 
         dx, dgate, dw13, dw2 = (gradient(of) for of in (TOKENS, GATE, UP, DOWN))
         return [
@@ -150,29 +179,26 @@ class StackedLauncher:
 
     def _run(
         self,
-        kernel: CompiledKernel,
-        direction: int,
+        kernel: _Kernel,
         roles: Sequence[Mapping[Role, Raw]],
         inputs: Sequence[RankInput],
     ) -> list[dict[str, Raw]]:
         """Runs a kernel on arrays by role; returns the results of each rank by buffer."""
         if self._closed:
             raise LauncherClosed("expected a launch before close(), found one after it")
-        signature = program_signature(kernel.program.op)
         launch = [
             RankInputs(
-                {p.buffer: arrays[p.role] for p in signature.arguments if p.role is not None},
+                {buffer: arrays[role] for buffer, role in kernel.arguments if role is not None},
                 len(own.x),
             )
             for arrays, own in zip(roles, inputs, strict=True)
         ]
         # The detectors of order find faults of a kernel, not of its inputs.
         (found,) = run_program(
-            kernel.program, self._executables[direction], kernel.table, [launch], checks=False
+            kernel.kernel.program, kernel.executable, kernel.kernel.table, [launch], checks=False
         )
-        status = signature.result(RoleKind.STATUS)
-        assert status is not None, "programs of a layer have a status"
-        check_status([own[status.buffer] for own in found])
+        status = kernel.result(Role(RoleKind.STATUS))
+        check_status([own[status] for own in found])
         return found
 
 
@@ -184,8 +210,3 @@ def _layer_arrays(own: RankInput) -> dict[Role, Raw]:
         UP: own.w13,
         DOWN: own.w2,
     }
-
-
-def _buffer(kernel: CompiledKernel, role: Role) -> str:
-    """Returns the result buffer of a kernel with a role."""
-    return next(p.buffer for p in program_signature(kernel.program.op).results if p.role == role)
