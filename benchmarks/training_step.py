@@ -8,6 +8,7 @@ that of the processes in which they run. Prints both, medians over the steps, an
 
 # pyright: basic
 # pyright: reportOptionalMemberAccess=false, reportAttributeAccessIssue=false
+# pyright: reportCallIssue=false, reportArgumentType=false
 # MindSpore has no type information that strict checking could use.
 
 from __future__ import annotations
