@@ -54,7 +54,8 @@ def test_the_operator_launches_the_kernel(tmp_path: Path) -> None:
     assert run.stdout.count("aclrtSynchronizeStream null\naclrtMemcpy 64 of 64 from mem3") == 4
     said = [line for line in run.stdout.splitlines() if line.startswith(SAID)]
     assert said == [
-        "status: moe_layer: rank 0 would receive 32 rows, its capacity is 20 rows",
+        "status: moe_layer: launch 4: rank 0 would receive 32 rows, its capacity is 20 rows; every "
+        "rank stopped before anything was sent",
         "refused: moe_layer: x: expected shape [9, 32], found [9, 16]",
         "closed: moe_layer: expected a call before close()",
     ]
