@@ -156,7 +156,7 @@ def main() -> None:
         layer.status()
     except RuntimeError as error:
         print(f"status: {str(error).splitlines()[0]}", flush=True)
-    given = inputs(9)
+    given = inputs(11)
     try:
         layer.launch(given[0][:, :16], *given[1:]).asnumpy()
     except Exception as error:

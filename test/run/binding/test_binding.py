@@ -56,7 +56,7 @@ def test_the_operator_launches_the_kernel(tmp_path: Path) -> None:
     assert said == [
         "status: moe_layer: launch 4: rank 0 would receive 32 rows, its capacity is 20 rows; every "
         "rank stopped before anything was sent",
-        "refused: moe_layer: x: expected shape [9, 32], found [9, 16]",
+        "refused: moe_layer: x: expected shape [11, 32], found [11, 16]",
         "closed: moe_layer: expected a call before close()",
     ]
     freed = ["aclshmem_free symmetric4", "aclrtFree mem3", "aclrtFree mem2", "aclrtFree mem1"]
