@@ -43,8 +43,9 @@ def compared(
         rows: list[list[str]] = []
         for case in cases:
             rows.append([*names(case), *_measures(of(case), of(case.serial), case.ranks)])
-        columns = ["us", "speed-up", "over bound", "bound", "AIC", "AIV", "link", "HBM"]
-        yield from table_lines([*heads, *columns, "exposed us", "simulated"], rows)
+        columns = ["us", "speed-up", "over bound", "bound", "over own", "overlap"]
+        columns += ["AIC", "AIV", "link", "HBM", "exposed us", "simulated"]
+        yield from table_lines([*heads, *columns], rows)
 
     needed = [c for case in cases for c in (case.serial, case)]
     return list(dict.fromkeys(needed)), table
@@ -52,7 +53,7 @@ def compared(
 
 def _measures(result: Result, serial: Result, ranks: int) -> list[str]:
     if result.refused:
-        return [f"refused: {result.refused}", *["-"] * 9]
+        return [f"refused: {result.refused}", *["-"] * 11]
     assert result.used is not None
     used = result.used
     return [
@@ -60,6 +61,8 @@ def _measures(result: Result, serial: Result, ranks: int) -> list[str]:
         ratio(result, serial),
         f"{result.time_us / result.bound_us:.3f}",
         result.bound,
+        f"{result.time_us / result.own_bound_us:.3f}",
+        f"{result.overlap * 100:.1f}%",
         *(f"{part * 100:.1f}%" for part in (used.aic, used.aiv, used.link, used.hbm)),
         f"{result.exposed_us:.1f}",
         f"{result.simulated} of {ranks}",

@@ -94,7 +94,12 @@ class Result:
     refused: str = ""
     time_us: float = 0.0
     bound_us: float = 0.0
+    """The largest bound that no schedule moves."""
     bound: str = ""
+    own_bound_us: float = 0.0
+    """The largest bound of the program's own tasks."""
+    overlap: float = 0.0
+    """The part of the ideal gain by overlap that is reached."""
     used: Utilisation | None = None
     exposed_us: float = 0.0
     simulated: int = 0
@@ -208,6 +213,8 @@ class Runs:
             time_us=found.time_us,
             bound_us=found.bounds.bound_us,
             bound=found.bounds.largest,
+            own_bound_us=found.program_bounds.bound_us,
+            overlap=found.overlap.reached,
             used=found.utilisation,
             exposed_us=found.exposed_us,
             simulated=found.simulated_ranks,

@@ -258,7 +258,7 @@ def _timed(
 
 
 def candidate_lines(candidates: Sequence[Candidate]) -> list[str]:
-    """Formats candidates, one a line: times, the largest bounds, ratios to them and to `matrix`.
+    """Formats candidates, one a line: times, and their ratios to the largest bounds.
 
     The times are those under the first condition, of each direction. Candidates that were not timed
     are counted.
@@ -269,13 +269,9 @@ def candidate_lines(candidates: Sequence[Candidate]) -> list[str]:
             lines.append(f"  {'refused':>16}  {candidate.text}: {candidate.refused}")
         if not candidate.kernels:
             continue
-        peak = sum(k.bounds.matrix_us for k in candidate.kernels)
         names = ", ".join(dict.fromkeys(k.bounds.largest for k in candidate.kernels))
         times = " + ".join(f"{k.time_us:.0f}" for k in candidate.kernels)
-        lines.append(
-            f"  {times:>13} us  {candidate.over_bound:.3f} of {names}, "
-            f"{candidate.times_us[0] / peak:.3f} of matrix  {candidate.text}"
-        )
+        lines.append(f"  {times:>13} us  {candidate.over_bound:.3f} of {names}  {candidate.text}")
     untimed = [c.least_us for c in candidates if not c.timed and not c.refused]
     if untimed:
         lines.append(f"  {len(untimed)} others: not timed, at least {min(untimed):.0f} us each")

@@ -1,45 +1,49 @@
-"""What no schedule of a program's tasks can beat on a machine, for one routing."""
+"""What no schedule of a layer can beat on a machine, for one routing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from math import prod
 
 import numpy as np
 
 from hpmoe_ir.dialects.access import Access, BlockSelector, RowCounts, RowKind
-from hpmoe_ir.dialects.index import evaluate_index, flat_events
+from hpmoe_ir.dialects.index import IntArray
 from hpmoe_ir.dialects.placement import RouteType
-from hpmoe_ir.dialects.tile import BufferOp, TasksOp, buffer_type, element_bytes
+from hpmoe_ir.dialects.tile import BufferOp, MemorySpace, TasksOp, buffer_type, element_bytes
 from hpmoe_ir.kernels.device import CUBE_MACS
 from hpmoe_ir.lowering.program import LoweredProgram
 from hpmoe_ir.machines.core_kind import CoreKind
+from hpmoe_ir.machines.rates import Rates
+from hpmoe_ir.passes.analysis.task_roles import FamilyGraph, is_put
 from hpmoe_ir.run.execution import ExecutionError
-from hpmoe_ir.runtime.task_records import Records
 from hpmoe_ir.timing.timed_run import RankIntegers, Timeline, ids_of
+
+WINDOW_ROWS = frozenset({RowKind.GROUPED, RowKind.SENT})
+"""Kinds of rows that go from rank to rank."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Lower bounds of the time of one launch, in us, each for the rank where it is largest."""
+    """Lower bounds of the time of one launch, in us, each for the rank where it is largest.
+
+    They follow from the layer, the routing and the machine: no schedule of the layer moves them.
+    What one program's own tasks can't beat is in `hpmoe_ir.timing.program_bounds`.
+    """
 
     matrix_us: float
     """Products of the routing's rows, at the peak of all matrix cores: no padding, no start."""
-    vector_us: float
-    """The busiest of the vector cores' pipes, evenly spread: what the tile kernels move and
-    compute there, at what a core gets alone."""
     memory_us: float
-    """Inputs that are used and outputs, each moved once, at the bandwidth of memory."""
+    """Inputs that are used, each moved once, and what of the outputs exceeds L2, at the bandwidth
+    of memory."""
     link_out_us: float
-    """Bytes sent to other ranks."""
+    """Rows sent to other ranks, without padding."""
     link_in_us: float
-    """Bytes received from other ranks."""
-    chain_us: float
-    """The longest chain of tasks that wait for each other, each as fast as it is alone from the
-    look that finds its counters reached to its signal, with the signals' latencies in between."""
-    matrix_tasks_us: float
-    """The program's own matrix tasks, each as fast as it is alone, evenly spread over the matrix
-    cores: what no order of these tasks can beat, however well the cube is fed within them."""
+    """Rows received from other ranks, without padding."""
+    latency_us: float
+    """Signals on the way of a row: one where it moves between matrix and vector cores, a remote
+    one where it moves to another rank, each read at the first poll after its arrival."""
 
     @property
     def largest(self) -> str:
@@ -71,34 +75,22 @@ def routed_rows(program: LoweredProgram, ranks: Sequence[RankIntegers]) -> list[
 def bounds(timeline: Timeline, ranks: Sequence[RankIntegers]) -> Bounds:
     """Bounds for what a timed run was given: `ranks` are its inputs.
 
-    Products and memory follow from the program and the routing; the vector cores' work, the bytes
-    on the links and the times of lone tasks are those that the run counted, which do not depend on
-    the schedule. Raises ExecutionError where the inputs have no routing.
+    Nothing that the run counted is used, so all programs of a layer have the same bounds. Raises
+    ExecutionError where the inputs have no routing.
     """
     program, rates = timeline.program, timeline.machine.rates
     rows = routed_rows(program, ranks)
-    totals = timeline.totals
-    aic, aiv = (program.orders[kind].core_count for kind in (CoreKind.AIC, CoreKind.AIV))
     macs = max(_macs(program, rank) for rank in rows)
-    memory = max(_argument_bytes(program, rank) for rank in rows)
-    pipes = [float(totals[f"aiv_{pipe}"].max()) for pipe in ("v", "mte2", "mte3")]
+    peak = CUBE_MACS * program.orders[CoreKind.AIC].core_count * rates.clock_frequency
+    memory = max(_argument_bytes(program, rank, rates.l2_bytes) for rank in rows)
+    link_out, link_in = _link_bytes(program, timeline.sent)
     return Bounds(
-        matrix_us=macs / (CUBE_MACS * aic * rates.clock_frequency) * 1e6,
-        vector_us=max(pipes) / aiv / 1000,
+        matrix_us=macs / peak * 1e6,
         memory_us=memory / rates.shared_bandwidth_hbm * 1e6,
-        link_out_us=float(totals["link_out_bytes"].max()) / rates.shared_bandwidth_link_out * 1e6,
-        link_in_us=float(totals["link_in_bytes"].max()) / rates.shared_bandwidth_link_in * 1e6,
-        chain_us=longest_chain_us(timeline),
-        matrix_tasks_us=matrix_tasks_us(timeline),
+        link_out_us=link_out / rates.shared_bandwidth_link_out * 1e6,
+        link_in_us=link_in / rates.shared_bandwidth_link_in * 1e6,
+        latency_us=_latency_us(program, rates, _between_ranks(timeline.sent)),
     )
-
-
-def matrix_tasks_us(timeline: Timeline) -> float:
-    """Time of a rank's matrix tasks, each alone, over its matrix cores; of the rank with most."""
-    tasks, cores = timeline.tasks, timeline.program.orders[CoreKind.AIC].core_count
-    matrix = tasks[tasks["core"] < cores]
-    by_rank = np.bincount(matrix["rank"], matrix["alone"], minlength=1)
-    return float(by_rank.max()) / cores / 1000
 
 
 def parts_of_peak(timeline: Timeline, ranks: Sequence[RankIntegers]) -> dict[str, float]:
@@ -148,9 +140,12 @@ def _row_macs(family: TasksOp, buffers: dict[str, BufferOp]) -> int:
     return family.find_kernel().cost(reads, writes, family.int_options).macs
 
 
-def _argument_bytes(program: LoweredProgram, rows: RowCounts) -> float:
-    """Inputs and outputs of a rank; of weights, those of experts that have rows."""
-    total = 0.0
+def _argument_bytes(program: LoweredProgram, rows: RowCounts, l2_bytes: float) -> float:
+    """Bytes of a rank that memory moves: inputs, and outputs that L2 can't keep.
+
+    Of weights and their gradients, those of experts that have rows. L2 is empty at first.
+    """
+    read = written = 0.0
     for buffer in program.arguments:
         type = buffer_type(buffer)
         size = float(np.prod(type.dims, dtype=np.float64)) * element_bytes(type.element_type)
@@ -158,62 +153,62 @@ def _argument_bytes(program: LoweredProgram, rows: RowCounts) -> float:
             size *= rows.of_kind(RowKind(type.rows.data)) / type.dims[0]
         elif len(type.dims) == 3 and type.dims[0] == len(rows.received):
             size *= np.count_nonzero(rows.received) / len(rows.received)
-        total += size
-    return total
+        if buffer.space.data is MemorySpace.OUTPUT:
+            written += size
+        else:
+            read += size
+    return read + max(0.0, written - l2_bytes)
 
 
-def longest_chain_us(timeline: Timeline) -> float:
-    """Time of the longest chain of tasks over all ranks, each as fast as it is alone.
+def _between_ranks(sent: IntArray) -> IntArray:
+    """[ranks, ranks] rows that each rank sends to each other one, 0 to itself."""
+    ranks = len(sent)
+    rows = sent.reshape(ranks, ranks, -1).sum(axis=2)
+    np.fill_diagonal(rows, 0)
+    return rows
 
-    Families come in an order that dependences agree with, so one pass over them is enough.
+
+def _link_bytes(program: LoweredProgram, sent: IntArray) -> tuple[float, float]:
+    """Bytes of rows out of the rank that sends most, and into the rank that receives most.
+
+    Each row of a window that other ranks write is written once, by the rank that has it.
     """
-    program, rates = timeline.program, timeline.machine.rates
-    known = {
-        name: np.zeros((program.ranks, event.event_count)) for name, event in program.events.items()
+    rows = _between_ranks(sent)
+    written = {
+        access.buffer
+        for family in program.families.values()
+        for access in family.write_accesses
+        if access.peer is not None
     }
-    ends_of: dict[str, Records] = {}
-    longest = 0.0
-    for name, family in program.families.items():
-        alone = _alone_us(timeline, timeline.family(name), family)
-        points, size = family.coordinates(), family.task_count
-        waits = [w for w in program.waits if w.family_name == name]
-        signals = program.signals_of_family(name)
-        left_out = np.broadcast_to(timeline.left_out(name), (program.ranks, size))
-        ends = ends_of[name] = np.zeros((program.ranks, size))
-        for rank in range(program.ranks):
-            start = np.zeros(size)
-            for wait in waits:
-                extents = program.events[wait.event_name].extents
-                if wait.event_range is not None:
-                    # At least the first one, whichever events the route names.
-                    start = np.maximum(start, known[wait.event_name][rank].min(initial=0.0))
-                    continue
-                flat = flat_events(wait.index_exprs, extents, points, rank, size)
-                start = np.maximum(start, known[wait.event_name][rank][flat])
-            ends[rank] = start + alone[rank]
-        longest = max(longest, float(ends.max(initial=0.0)))
-        for signal in signals:
-            extents = program.events[signal.event_name].extents
-            for rank in range(program.ranks):
-                flat = flat_events(signal.index_exprs, extents, points, rank, size)
-                owner = np.full(size, rank)
-                if signal.peer_expr is not None:
-                    owner = np.broadcast_to(evaluate_index(signal.peer_expr, points, rank), size)
-                latency = np.where(
-                    owner == rank, rates.latency_signal * 1e6, rates.latency_remote_signal * 1e6
-                )
-                at = ends[rank] + latency
-                if signal.credit_name is not None:
-                    given = ends_of[signal.credit_name][owner, 0] + rates.latency_signal * 1e6
-                    at = np.where(left_out[rank], given, at)
-                np.maximum.at(known[signal.event_name], (owner, flat), at)
-    return longest
+    out, into = np.zeros(len(rows)), np.zeros(len(rows))
+    for name in sorted(written):
+        content = program.buffers[name].content
+        if isinstance(content, RouteType) or content.rows.data not in WINDOW_ROWS:
+            continue
+        size = prod(content.dims[1:]) * element_bytes(content.element_type)
+        # Windows of grouped rows are written by senders, those of sent rows by the experts' ranks.
+        moved = rows if content.rows.data == RowKind.GROUPED else rows.T
+        out += moved.sum(axis=1) * size
+        into += moved.sum(axis=0) * size
+    return float(out.max()), float(into.max())
 
 
-def _alone_us(timeline: Timeline, tasks: Records, family: TasksOp) -> Records:
-    """Time of each task alone, by rank and grid point."""
-    alone = np.zeros((timeline.program.ranks, family.task_count))
-    alone[tasks["rank"], timeline.points(tasks)] = tasks["alone"] / 1000
-    if len(timeline.totals) == 1:
-        alone[:] = alone[0]  # a mirrored run
-    return alone
+def _latency_us(program: LoweredProgram, rates: Rates, rows: IntArray) -> float:
+    """Latencies of the longest chain of families, counted only where no schedule avoids them.
+
+    `rows` are those between ranks. Families of one kind of core may share a core and need no
+    signal; a row moves from a matrix to a vector core, or back, through memory and by a signal.
+    """
+    local = (rates.latency_signal + rates.latency_poll) * 1e6
+    remote = (rates.latency_remote_signal + rates.latency_poll) * 1e6
+    graph = FamilyGraph.of_queues(program.op)
+    ends = [0.0] * len(graph.families)
+    for number, family in enumerate(graph.families):
+        for before in graph.before[number]:
+            sender = graph.families[before]
+            if before >= number:
+                continue
+            crosses = sender.core_kind is not family.core_kind
+            signal = remote if is_put(sender) and rows.any() else local if crosses else 0.0
+            ends[number] = max(ends[number], ends[before] + signal)
+    return max(ends, default=0.0)

@@ -70,6 +70,13 @@ def _content(simulation: Simulation) -> dict[str, Any]:
         "bounds": {
             k.removesuffix("_us"): round(v, 3) for k, v in asdict(simulation.bounds).items()
         },
+        "ownBounds": {
+            k.removesuffix("_us"): round(v, 3) for k, v in asdict(simulation.program_bounds).items()
+        },
+        "overlap": {
+            **{k.removesuffix("_us"): round(v, 3) for k, v in asdict(simulation.overlap).items()},
+            "reached": round(simulation.overlap.reached, 4),
+        },
         "losses": {
             k.removesuffix("_us"): round(v, 3) + 0.0 for k, v in asdict(simulation.losses).items()
         },

@@ -16,6 +16,8 @@ from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.timing.bounds import Bounds, bounds, routed_rows
 from hpmoe_ir.timing.executed_order import ExecutedOrder, Times, executed_order
 from hpmoe_ir.timing.losses import Losses, matrix_core_losses
+from hpmoe_ir.timing.overlap import Overlap, overlap
+from hpmoe_ir.timing.program_bounds import ProgramBounds, program_bounds
 from hpmoe_ir.timing.slack import slack_us
 from hpmoe_ir.timing.timed_run import RankIntegers, Stages, Timeline
 from hpmoe_ir.timing.usage import Utilisation, exposed_communication_us, sending_tasks, utilisation
@@ -69,6 +71,16 @@ class Simulation:
     def bounds(self) -> Bounds:
         """Lower bounds of the time of any schedule."""
         return bounds(self.timeline, self.ranks)
+
+    @cached_property
+    def program_bounds(self) -> ProgramBounds:
+        """Lower bounds of the time of any order of this program's tasks."""
+        return program_bounds(self.timeline)
+
+    @cached_property
+    def overlap(self) -> Overlap:
+        """Times of communication, matrix and vector work, and how well they overlap."""
+        return overlap(self.timeline)
 
     @cached_property
     def order(self) -> ExecutedOrder:
@@ -129,7 +141,7 @@ class Simulation:
         """Returns the report as one JSON object in one line; deterministic for a run."""
         timeline, machine = self.timeline, self.timeline.machine
         losses = {name: _rounded(value) for name, value in asdict(self.losses).items()}
-        bound = self.bounds
+        bound, own, parts = self.bounds, self.program_bounds, self.overlap
         content: dict[str, Any] = {
             **asdict(self.configuration),
             "machine": {"name": machine.name, "sha256": machine.digest},
@@ -140,6 +152,13 @@ class Simulation:
             "bound_us": _rounded(bound.bound_us),
             "bound": bound.largest,
             "bounds": {name: _rounded(value) for name, value in asdict(bound).items()},
+            "program_bound_us": _rounded(own.bound_us),
+            "program_bound": own.largest,
+            "program_bounds": {name: _rounded(value) for name, value in asdict(own).items()},
+            "overlap": {
+                **{name: _rounded(value) for name, value in asdict(parts).items()},
+                "reached": _rounded(parts.reached),
+            },
             "losses": losses,
             "utilisation": {n: _rounded(v) for n, v in asdict(self.utilisation).items()},
             "exposed_communication_us": _rounded(self.exposed_us),

@@ -35,6 +35,7 @@ def trace_file(simulation: Simulation) -> bytes:
         "machine_sha256": simulation.timeline.machine.digest,
         "simulated_ranks": f"{simulation.simulated_ranks} of {configuration.ranks}",
         **{f"bound_{name}": value for name, value in vars(simulation.bounds).items()},
+        **{f"own_bound_{n}": value for n, value in vars(simulation.program_bounds).items()},
     }
     events = ",\n".join(
         json.dumps(event, separators=(",", ":"))

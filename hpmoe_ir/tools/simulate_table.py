@@ -31,6 +31,22 @@ def result_lines(simulations: Sequence[Simulation]) -> Iterator[str]:
         [[*name, *_result(s)] for name, s in zip(names, simulations, strict=True)],
     )
     yield ""
+    yield "what the program's own order can still gain, and how its parts overlap, us"
+    yield from _table(
+        [
+            *heads,
+            "own bound us",
+            "own bound",
+            "over own",
+            "T_comm",
+            "T_matrix",
+            "T_vector",
+            "T_measured",
+            "overlap",
+        ],
+        [[*name, *_own(s)] for name, s in zip(names, simulations, strict=True)],
+    )
+    yield ""
     losses = [field.name for field in fields(Losses)]
     yield "us over the bound, of the rank that receives most rows"
     yield from _table(
@@ -61,6 +77,18 @@ def _result(simulation: Simulation) -> list[str]:
         f"{simulation.time_us / bound.bound_us:.3f}",
         f"{simulation.exposed_us:.1f}",
         f"{simulation.simulated_ranks} of {ranks}",
+    ]
+
+
+def _own(simulation: Simulation) -> list[str]:
+    """Cells of the program's own bound and of the overlap of its parts."""
+    own, parts = simulation.program_bounds, simulation.overlap
+    return [
+        f"{own.bound_us:.1f}",
+        own.largest,
+        f"{simulation.time_us / own.bound_us:.3f}",
+        *(f"{v:.1f}" for v in (parts.comm_us, parts.matrix_us, parts.vector_us, parts.measured_us)),
+        f"{_zero(parts.reached * 100):.1f}%",
     ]
 
 

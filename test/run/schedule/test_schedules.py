@@ -100,7 +100,7 @@ def test_the_chosen_schedule_is_printed_and_compiled(
     assert stop.value.code == 0
     chosen, *others = capsys.readouterr().out.splitlines()
     passes = chosen.removeprefix("schedule  auto, for any routing: ")
-    assert next(line for line in others if "of matrix " in line).endswith(passes)
+    assert next(line for line in others if " us  " in line and "lower-moe" in line).endswith(passes)
     with pytest.raises(SystemExit) as stop:
         main(["compile", *TINY, "--tokens", "64", "-p", passes, "-o", str(tmp_path / "passes")])
     manifests = [(tmp_path / d / "manifest.json").read_bytes() for d in ("layer", "passes")]

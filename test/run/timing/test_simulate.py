@@ -103,6 +103,12 @@ def test_schedules_ranks_and_routings_make_a_table(
         assert float(row[5]) == pytest.approx(content["serial_us"] / content["time_us"], abs=0.006)
         assert content["bound_us"] == max(content["bounds"].values())
         assert content["bounds"][content["bound"] + "_us"] == content["bound_us"]
+        own = content["program_bounds"]
+        assert content["program_bound_us"] == own[content["program_bound"] + "_us"]
+        assert content["program_bound_us"] == max(own.values()) <= content["time_us"]
+        parts = content["overlap"]
+        assert parts["measured_us"] == content["time_us"]
+        assert parts["matrix_us"] == own["matrix_tasks_us"]
         total = sum(content["losses"].values())
         assert total == pytest.approx(content["time_us"] - content["bound_us"], abs=1e-4)
         assert all(0 <= part <= 1 for part in content["utilisation"].values())
@@ -115,6 +121,22 @@ def test_schedules_ranks_and_routings_make_a_table(
         lengths = {name: len(column) for name, column in content["tasks"].items()}
         assert len(set(lengths.values())) == 1
     serial, waves = found[0], found[1]
+    assert serial["bounds"] == waves["bounds"], "no schedule moves them"
+    assert serial["overlap"]["reached"] < waves["overlap"]["reached"] <= 1
+    first = out.splitlines().index(
+        "what the program's own order can still gain, and how its parts overlap, us"
+    )
+    head, *lines = out.splitlines()[first + 1 : first + 2 + len(rows)]
+    assert head.split()[-5:] == ["T_comm", "T_matrix", "T_vector", "T_measured", "overlap"]
+    for line, content in zip(lines, found, strict=True):
+        cells = line.split()
+        assert float(cells[4]) == pytest.approx(content["program_bound_us"], abs=0.06)
+        assert cells[5] == content["program_bound"]
+        ratio = content["time_us"] / content["program_bound_us"]
+        assert float(cells[6]) == pytest.approx(ratio, abs=6e-4)
+        assert float(cells[10]) == pytest.approx(content["time_us"], abs=0.06)
+        reached = float(cells[11].rstrip("%")) / 100
+        assert reached == pytest.approx(content["overlap"]["reached"], abs=6e-4)
     assert serial["losses"]["stages_us"] > 0
     assert waves["losses"]["stages_us"] == 0
     assert serial["time_us"] > waves["time_us"]
@@ -289,6 +311,8 @@ def test_a_page_has_all_it_needs(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert content["time"] == pytest.approx(run["time_us"], abs=1e-3)
     assert content["speedup"] == pytest.approx(run["serial_us"] / run["time_us"], abs=1e-3)
     assert {f"{k}_us" for k in content["bounds"]} == run["bounds"].keys()
+    assert {f"{k}_us" for k in content["ownBounds"]} == run["program_bounds"].keys()
+    assert content["overlap"]["reached"] == pytest.approx(run["overlap"]["reached"], abs=1e-3)
     assert sum(content["losses"].values()) == pytest.approx(sum(run["losses"].values()), abs=0.02)
     mine = [i for i, rank in enumerate(run["tasks"]["rank"]) if rank == run["hottest_rank"]]
     tasks = content["tasks"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.layer.routing import generate_routing, parse_routing
 from hpmoe_ir.layer.values import LayerValues, make_values
 from hpmoe_ir.lowering.task_table import HEADER
+from hpmoe_ir.machines.machine import load_machine
 from hpmoe_ir.machines.rates import RATE_NAMES
 from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.passes.policies.operator_order import OperatorOrder
@@ -27,8 +28,11 @@ from hpmoe_ir.run.levels import rank_inputs
 from hpmoe_ir.run.signature import signatures
 from hpmoe_ir.runtime.device_fault import DeviceFault
 from hpmoe_ir.runtime.task_records import Records
-from hpmoe_ir.timing.bounds import bounds, parts_of_peak, routed_rows
+from hpmoe_ir.schedule.named import NAMED
+from hpmoe_ir.timing.bounds import Bounds, bounds, parts_of_peak, routed_rows
 from hpmoe_ir.timing.mirrored import simulate_mirrored
+from hpmoe_ir.timing.overlap import Overlap, overlap
+from hpmoe_ir.timing.program_bounds import ProgramBounds, program_bounds
 from hpmoe_ir.timing.timed_run import RankIntegers, Stages, Timeline, simulate
 
 CONFIG = preset_layer("deepseek-v3-tiny").with_sizes(ranks=4, tokens=64)
@@ -115,9 +119,10 @@ def test_times_of_a_task_are_in_their_order(layer: Built):
 
 def test_no_time_is_below_a_bound(layer: Built):
     timeline = layer.simulate()
-    found = bounds(timeline, layer.integers)
-    assert timeline.time_us >= found.bound_us
-    assert found.bound_us == getattr(found, f"{found.largest}_us")
+    found, own = bounds(timeline, layer.integers), program_bounds(timeline)
+    for each in (found, own):
+        assert timeline.time_us >= each.bound_us
+        assert each.bound_us == getattr(each, f"{each.largest}_us")
     rows = [int(r.received.sum()) for r in routed_rows(layer.kernel.program, layer.integers)]
     config = layer.config
     assert sum(rows) == (64 + 33 + 0 + 7) * config.top_k
@@ -128,13 +133,13 @@ def test_no_time_is_below_a_bound(layer: Built):
     aic = timeline.machine.aic_cores
     matrix = timeline.tasks[timeline.tasks["core"] < aic]
     alone = [matrix["alone"][matrix["rank"] == rank].sum() for rank in range(4)]
-    assert found.matrix_tasks_us == pytest.approx(max(alone) / aic / 1000)
-    assert found.matrix_tasks_us > found.matrix_us
+    assert own.matrix_tasks_us == pytest.approx(max(alone) / aic / 1000)
+    assert own.matrix_tasks_us > found.matrix_us
     # Every rank's chain goes through each operator: at least one task of each.
     chain = sum(
         timeline.family(name)["alone"].min() for name in ("count", "exchange", "build_route")
     )
-    assert found.chain_us > chain / 1000
+    assert own.chain_us > chain / 1000
 
 
 def test_parts_of_the_peak_are_products_over_the_time_of_their_tasks(layer: Built):
@@ -178,7 +183,13 @@ def test_a_run_has_the_same_bytes_again(skewed: Built):
 
 
 # What a small layer that is one kernel does not feel.
-UNFELT = {"latency.cross_core", "latency.launch", "latency.collective", "clock.system_counter"}
+UNFELT = {
+    "latency.cross_core",
+    "latency.launch",
+    "latency.host_sync",
+    "latency.collective",
+    "clock.system_counter",
+}
 # A queue that is always long enough, a cache that is.
 AMPLE = {"matrix.queue_depth", "l2.bytes", "l2.line"}
 
@@ -267,8 +278,8 @@ def test_one_rank_stands_for_all_where_all_do_the_same(experts: int):
     assert len(alone.totals) == 1
     for name in ("link_in_bytes", "link_out_bytes", "l2_bytes"):
         assert alone.totals[name][0] == pytest.approx(every.totals[name][0], rel=0.01)
-    own, all_ranks = bounds(alone, ranks), bounds(every, ranks)
-    assert own.matrix_us == all_ranks.matrix_us
+    assert bounds(alone, ranks) == bounds(every, ranks)
+    own, all_ranks = program_bounds(alone), program_bounds(every)
     assert own.chain_us == pytest.approx(all_ranks.chain_us, rel=0.02)
 
 
@@ -319,3 +330,61 @@ def test_inputs_that_do_not_fit_are_refused(skewed: Built):
     ids = np.zeros((3, CONFIG.top_k), np.int32)
     with pytest.raises(ExecutionError, match=r"@ids: expected 4-byte elements of shape \[4, 2\]"):
         run([RankIntegers({"ids": ids}, 4)] * 4)
+
+
+@pytest.mark.parametrize("routing", ["uniform", "zipf:1.2"])
+def test_no_schedule_moves_the_bounds(routing: str):
+    """Programs that differ in cut, tasks and order have the same bounds, which follow by hand."""
+    values = make_values(CONFIG, [64, 33, 0, 7], parse_routing(routing), 3, 1)
+    integers = [RankIntegers({"ids": r.ids}, len(r.ids)) for r in values.routing]
+    machine = load_machine("ascend-a3")
+    found: list[Bounds] = []
+    own: list[ProgramBounds] = []
+    for name in ("depth-first", "published", "tiles", "serial", "overlap"):
+        passes = NAMED[name].passes(machine)
+        kernel = compile_module(make_context(), layer_module(CONFIG), passes).forward
+        executable = build_program(kernel.program, kernel.source)
+        timeline = simulate(kernel.program, executable, kernel.table, integers)
+        found.append(bounds(timeline, integers))
+        own.append(program_bounds(timeline))
+    assert all(each == found[0] for each in found)
+    assert len({each.matrix_tasks_us for each in own}) > 1
+    # What ranks exchange: each row once to its expert and once back, in bf16.
+    local, rates = CONFIG.local_experts, machine.rates
+    sent = np.zeros((4, 4), np.int64)
+    for rank, each in enumerate(values.routing):
+        np.add.at(sent[rank], each.ids.ravel() // local, 1)
+    np.fill_diagonal(sent, 0)
+    row = CONFIG.hidden * 2
+    crossing = sent.sum(axis=0) + sent.sum(axis=1)
+    link_us = max(crossing) * row / rates.shared_bandwidth_link_out * 1e6
+    assert found[0].link_out_us == pytest.approx(link_us)
+    assert found[0].link_in_us == pytest.approx(link_us)
+    # Counts, rows there, products, activations, products, rows back: remote, remote, local three
+    # times and, from the matrix cores to those that put, once more, remote.
+    poll, signal = rates.latency_poll, rates.latency_signal
+    assert found[0].latency_us == pytest.approx(
+        1e6 * (3 * (rates.latency_remote_signal + poll) + 3 * (signal + poll))
+    )
+
+
+def test_the_overlap_is_the_part_of_the_ideal_gain(skewed: Built):
+    parts = Overlap(comm_us=4, matrix_us=10, vector_us=1, measured_us=11)
+    assert (parts.serial_us, parts.ideal_us) == (15, 10)
+    assert parts.reached == pytest.approx(0.8)
+    assert replace(parts, measured_us=15).reached == 0
+    assert replace(parts, measured_us=17).reached == pytest.approx(-0.4)
+    # Nothing but one part: there is nothing to gain.
+    assert Overlap(comm_us=0, matrix_us=10, vector_us=0, measured_us=10).reached == 0
+    timeline = skewed.simulate()
+    found = overlap(timeline)
+    assert found.measured_us == timeline.time_us
+    assert found.matrix_us == program_bounds(timeline).matrix_tasks_us
+    for part in (found.comm_us, found.vector_us):
+        assert 0 < part < timeline.time_us
+    assert found.reached < 1
+    # All tasks are in one of the three parts.
+    aic, aiv = timeline.machine.aic_cores, timeline.machine.aiv_cores
+    vector = timeline.tasks[timeline.tasks["core"] >= aic]
+    busiest = np.bincount(vector["rank"], vector["alone"]).max() / aiv / 1000
+    assert found.vector_us < busiest <= found.vector_us + found.comm_us + 1e-6
