@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 from xdsl.passes import ModulePass
 
 from hpmoe_ir.dialects.role import Role, RoleKind
 from hpmoe_ir.dialects.tile import buffer_type, program_signature
-from hpmoe_ir.driver.compiler import Compiled, CompiledKernel, compile_module, module_text
+from hpmoe_ir.driver.compiler import Compiled, CompiledKernel, compile_module
 from hpmoe_ir.driver.source import make_context
-from hpmoe_ir.driver.specs import passes_in, pipeline_text
+from hpmoe_ir.driver.specs import passes_in
 from hpmoe_ir.frontends.build_layer import FUNCTION, layer_module
 from hpmoe_ir.layer.config import LayerConfig
 from hpmoe_ir.machines.machine import load_machine
-from hpmoe_ir.output import write_file
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.run.execution import build_program
 from hpmoe_ir.run.signature import backward_of, signatures
-from hpmoe_ir.runtime.cpu_build import cache_dir
 from hpmoe_ir.schedule.named import AUTO_SCHEDULE, find_schedule
 
 
@@ -118,16 +115,8 @@ def _passes(request: LayerRequest) -> tuple[ModulePass, ...]:
     machine = load_machine(request.machine)
     if request.schedule != AUTO_SCHEDULE:
         return find_schedule(request.schedule).passes(machine)
-    from hpmoe_ir.schedule.auto import Layer, auto_candidates, choose
+    from hpmoe_ir.schedule.candidates import Layer
+    from hpmoe_ir.schedule.chosen import chosen_schedule
 
-    ctx, graph = make_context(), layer_module(request.config)
-    known = hashlib.sha256(module_text(graph).encode())
-    for part in (pipeline_text([request.backward]), repr(machine), version("hpmoe-ir")):
-        known.update(part.encode())
-    path = cache_dir() / "schedules" / known.hexdigest()[:32]
-    if not path.is_file():
-        layer = Layer(ctx, graph, request.backward, machine)
-        chosen = choose(layer, auto_candidates(layer))[0]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, chosen.text.encode())
-    return tuple(passes_in(path.read_text()))
+    layer = Layer(make_context(), layer_module(request.config), request.backward, machine)
+    return tuple(passes_in(chosen_schedule(layer).pipeline))

@@ -218,19 +218,13 @@ def test_what_the_constructor_refuses(machine: str, changes: dict[str, Any], mes
     assert str(error.value) == message
 
 
-def test_auto_is_chosen_once(machine: str, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hpmoe_ir.training import compiled
-
-    monkeypatch.setattr(compiled, "cache_dir", lambda: tmp_path)
-    first = module(machine, schedule="auto")
-    (choice,) = (tmp_path / "schedules").iterdir()
-    assert choice.read_text().startswith("lower-moe")
-    compiled._known.clear()
-    choice.write_text("lower-moe")
-    second = module(machine, schedule="auto")
-    assert second.launcher.experts.compiled.pipeline.endswith("lower-moe")
-    call = inputs(13)
-    np.testing.assert_array_equal(first(*call[:3]).asnumpy(), second(*call[:3]).asnumpy())
+@pytest.mark.slow
+def test_auto_chooses_a_schedule(machine: str) -> None:
+    """Its bits are those of any other."""
+    chosen, call = module(machine, schedule="auto"), inputs(13)
+    assert "lower-moe" in chosen.launcher.experts.compiled.pipeline
+    out = module(machine)(*call[:3]).asnumpy()
+    np.testing.assert_array_equal(chosen(*call[:3]).asnumpy(), out)
 
 
 def test_without_mindspore() -> None:
