@@ -104,8 +104,15 @@ def round_to(values: AnyFloats, dtype: Dtype) -> Float32Array:
 
 def _bfloat16_bits(values: Float32Array) -> RawArray:
     bits = values.view(np.uint32)
-    odd = (bits >> np.uint32(16)) & np.uint32(1)
-    rounded = (bits + np.uint32(0x7FFF) + odd) >> np.uint32(16)
-    # The carry could turn a NaN into a number: keep its upper half and make it quiet.
-    quiet = (bits >> np.uint32(16)) | np.uint32(0x40)
-    return np.where(np.isnan(values), quiet, rounded).astype(np.uint16)
+    # In place, since arrays of weights are large: bits + 0x7FFF + the last bit that is kept.
+    rounded = bits >> np.uint32(16)
+    rounded &= np.uint32(1)
+    rounded += bits
+    rounded += np.uint32(0x7FFF)
+    rounded >>= np.uint32(16)
+    found = rounded.astype(np.uint16)
+    nan = np.isnan(values)
+    if nan.any():
+        # The carry could turn a NaN into a number: keep its upper half and make it quiet.
+        found[nan] = (bits[nan] >> np.uint32(16)) | np.uint32(0x40)
+    return found

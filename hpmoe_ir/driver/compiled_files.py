@@ -20,6 +20,8 @@ from xdsl.utils.exceptions import DiagnosticException
 from hpmoe_ir.diagnostics import InputError, RefusedError, location_of, one_line
 from hpmoe_ir.driver.compiler import Compiled, CompiledKernel, module_text, program_names
 from hpmoe_ir.driver.source import read_module
+from hpmoe_ir.lowering.host.mindspore_op import mindspore_op_source
+from hpmoe_ir.lowering.host.plan import host_plan
 from hpmoe_ir.lowering.plan.program import plan_program
 from hpmoe_ir.lowering.program import lowered_program
 from hpmoe_ir.lowering.targets import TABLE_FILE, CodeTarget, code_target
@@ -119,11 +121,12 @@ def _rebuild(directory: Path, source: str) -> str:
     return f"compile again, as by '{shlex.join(words)}'"
 
 
-def write_compiled(compiled: Compiled, directory: Path) -> None:
+def write_compiled(compiled: Compiled, directory: Path, bind: bool = False) -> None:
     """Writes all files of a compiled layer, and removes those of an earlier one.
 
-    Removed are the files that the manifest in the directory lists and that are not written again.
-    Raises InputError, and writes nothing, if one of them was edited or a file can't be written.
+    `bind` adds operators for MindSpore, see `hpmoe_ir.lowering.host.mindspore_op`. Removed are the
+    files that the manifest in the directory lists and that are not written again. Raises
+    InputError, and writes nothing, if one of them was edited or a file can't be written.
     """
     files: dict[str, bytes] = {
         f"{level}.mlir": module_text(module).encode() for level, module in compiled.modules.items()
@@ -137,6 +140,9 @@ def write_compiled(compiled: Compiled, directory: Path) -> None:
             op = e.op if isinstance(e, RefusedError) else kernel.program.op
             raise InputError(one_line(str(e)), location_of(op)) from e
         files |= {f"{name}/{path}": data for path, data in own.items()}
+        if bind:
+            text = mindspore_op_source(host_plan(kernel.plan, kernel.table))
+            files[f"bind/mindspore/{name}.cpp"] = text.encode()
     content = json.dumps(manifest(compiled, files), indent=2) + "\n"
     files[MANIFEST_FILE] = content.encode()
     stale = _stale_files(directory, files)

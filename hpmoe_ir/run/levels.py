@@ -139,7 +139,7 @@ def _raw(buffer: BufferOp, values: Array) -> Raw:
 def _results(kernel: CompiledKernel, outputs: Sequence[Mapping[str, Raw]]) -> list[list[Array]]:
     program = kernel.program
     status = _status_buffer(program.op)
-    _check_status([o[status] for o in outputs])
+    check_status([o[status] for o in outputs])
     results: list[list[Array]] = []
     for by_name in outputs:
         result: list[Array] = []
@@ -179,7 +179,7 @@ def _run_tasks(
     results: list[list[list[Array]]] = []
     for launch in launches:
         outputs = run.launch([_by_buffer(program, values) for values in launch])
-        _check_status([o[status] for o in outputs])
+        check_status([o[status] for o in outputs])
         for memory, output in zip(run.memory, outputs, strict=True):
             for key, buffer in memory.buffers.items():
                 if key in output and buffer_type(buffer).rows.data == "tokens":
@@ -188,8 +188,11 @@ def _run_tasks(
     return results
 
 
-def _check_status(status: Sequence[Array]) -> None:
-    """Raises StatusError if ranks disagree, CapacityError if a rank exceeds its capacity."""
+def check_status(status: Sequence[Array]) -> None:
+    """Raises StatusError if ranks disagree, CapacityError if a rank exceeds its capacity.
+
+    `status[r]` are the status words of rank r.
+    """
     words = np.stack([s[:4] for s in status]).astype(np.int64)
     if (words != words[0]).any():
         raise StatusError(f"ranks disagree on the status of the launch: {words.tolist()}")

@@ -23,6 +23,11 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("graph", nargs="?", help="IR of any level; - is standard input")
     parser.add_argument("--preset", metavar="NAME", help="the layer of a published model")
     parser.add_argument("-o", "--output", required=True, metavar="DIR", help="directory to write")
+    parser.add_argument(
+        "--bind",
+        choices=("mindspore",),
+        help="also write operators of a framework that call the host project",
+    )
     add_pipeline_option(parser)
     add_size_options(parser)
     parser.set_defaults(run=run)
@@ -44,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         pipeline = pipeline_of(args, source)
         compiled = compile_input(ctx, source, pipeline, progress)
         progress("writing")
-        write_compiled(compiled, Path(args.output))
+        write_compiled(compiled, Path(args.output), bind=args.bind is not None)
     for line in [*lines, *compiled_lines(compiled)]:
         print(line)
     if pipeline.backward is not None:

@@ -30,6 +30,10 @@ class HostArgument:
     """Bytes of one token row, or of the whole buffer if it has no token rows."""
     shape: str
     """Shape and element type for readers: `[tokens, 64] bf16`."""
+    dims: tuple[int, ...]
+    """Extents, of token rows the largest number of tokens first."""
+    element: str
+    """Element type: bf16, f16, f32 or i32."""
 
 
 @dataclass(frozen=True)
@@ -114,4 +118,6 @@ def _argument(buffer: BufferOp) -> HostArgument:
         of_tokens=of_tokens,
         row_bytes=int(np.prod(dims, dtype=np.int64)) * element_bytes(type.element_type),
         shape=f"[{', '.join(shape)}] {type.element_type}",
+        dims=tuple(type.dims),
+        element=str(type.element_type),
     )
