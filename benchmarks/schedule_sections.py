@@ -7,25 +7,14 @@ from dataclasses import replace
 
 from auto_sections import gain, products
 from case_tables import compared, ratio, table_lines
-from section import LINKS, NEITHER, Options, Section, link_rates, skewed_cases
+from section import LINKS, Options, Section, link_rates, skewed_cases
 from timed_cases import Case, Result
 
 from hpmoe_ir.machines.numbers import SIZES
-from hpmoe_ir.passes.set_waits import SetWaitsPass
-
-POLLS = "without poll pauses"
-BOTH_CORES = "both vector cores"
 
 
 def calibration(options: Options) -> Section:
-    """The shares of the serial run, and `published` with and without its slow options."""
-    polls, one = SetWaitsPass.name, "vector_cores"
-    variants: dict[str, tuple[str, ...]] = {
-        "": (),
-        POLLS: (polls,),
-        BOTH_CORES: (one,),
-        NEITHER: (polls, one),
-    }
+    """The shares of the serial run, and what jobs run, beside `published`."""
     rows = [Case(options.preset, ranks, "published") for ranks in options.ranks]
 
     def table(of: Callable[[Case], Result]) -> Iterator[str]:
@@ -34,33 +23,31 @@ def calibration(options: Options) -> Section:
             serial, shares = of(case.serial), of(case.serial).shares
             assert shares is not None
             parts = (shares.communication, shares.vector, shares.matrix, shares.between)
-            versions = [of(replace(case, without=taken)) for taken in variants.values()]
+            published, stock = of(case), of(replace(case, schedule="stock"))
             lines.append(
                 [
                     str(case.ranks),
                     f"{serial.time_us:.1f}",
                     *(f"{part / serial.time_us * 100:.1f}%" for part in parts),
-                    f"{versions[0].time_us:.1f}",
-                    *(ratio(version, serial) for version in versions),
+                    f"{stock.time_us:.1f}",
+                    f"{published.time_us:.1f}",
+                    ratio(published, serial),
+                    ratio(published, stock),
                 ]
             )
         head = ["ranks", "serial us", "communication", "vector", "matrix", "launches"]
-        changes = [f"speed-up, {name}" for name in variants if name]
-        yield from table_lines([*head, "published us", "speed-up", *changes], lines)
+        yield from table_lines(
+            [*head, "stock us", "published us", "over serial", "over stock"], lines
+        )
 
-    cases = [
-        c
-        for case in rows
-        for c in (case.serial, *(replace(case, without=taken) for taken in variants.values()))
-    ]
+    cases = [c for case in rows for c in (case.serial, replace(case, schedule="stock"), case)]
     text = (
         "Forward, balanced routing, one rank that stands for all. Shares are of the time of "
         "serial, in which one operator follows the other, so that each moment is on the critical "
         "path of one: an operator lasts from its first task that begins to its last that ends; "
         "communication are those that put rows or counts into other ranks' memory, vector and "
-        "matrix the others by their cores, launches is the time between operators. Speed-up is "
-        "the time of serial over that of published: as it is, with cores that look as often "
-        "as they can, with tasks on both vector cores of each pair, and with both changes."
+        "matrix the others by their cores, launches is the time between operators. The last "
+        "columns are the times of serial and stock over that of published."
     )
     return Section("Calibration", text, cases, table)
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from schedule_sections import SECTIONS
 from section import Options, Section
-from timed_cases import SEED, Case, Runs, source_digest
+from timed_cases import SEED, Case, Runs
 
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.layer.config import LayerConfig, LayerError
@@ -29,6 +29,7 @@ from hpmoe_ir.options.machine import DEFAULT_MACHINE
 from hpmoe_ir.run.execution import ExecutionError
 from hpmoe_ir.runtime.device_fault import DeviceFault
 from hpmoe_ir.schedule.named import SCHEDULE_NAMES, schedule_names
+from hpmoe_ir.schedule.remembered import source_digest
 from hpmoe_ir.tools.layer_options import several
 from hpmoe_ir.tools.progress import Progress
 

@@ -10,9 +10,6 @@ from timed_cases import Case
 
 from hpmoe_ir.machines.machine import Machine
 
-NEITHER = "both changes"
-"""Changes of `published`: no pauses between polls, tasks on both vector cores of each pair."""
-
 CANN_LIKE = "matmul_kernels"
 """The option by which `published` and `serial` run CANN-like matrix kernels."""
 

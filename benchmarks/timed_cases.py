@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import json
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -14,11 +11,10 @@ from pathlib import Path
 import numpy as np
 from xdsl.passes import ModulePass
 
-import hpmoe_ir
 from hpmoe_ir.dialects.queue import POINT_BITS
 from hpmoe_ir.driver.compiler import CompiledKernel, PassError, compile_module
 from hpmoe_ir.driver.source import make_context
-from hpmoe_ir.driver.specs import pipeline_text
+from hpmoe_ir.driver.specs import passes_in, pipeline_text
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.layer.config import LayerConfig
@@ -27,11 +23,14 @@ from hpmoe_ir.layer.values import launch_seed
 from hpmoe_ir.machines.machine import Machine, load_machine
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.run.execution import ExecutionError, build_program
-from hpmoe_ir.schedule.auto import Layer, auto_candidates, choose
+from hpmoe_ir.schedule.candidates import Layer
+from hpmoe_ir.schedule.chosen import chosen_schedule
+from hpmoe_ir.schedule.conditions import USUAL, conditions_for
 from hpmoe_ir.schedule.named import AUTO_SCHEDULE, find_schedule
+from hpmoe_ir.schedule.remembered import source_digest
 from hpmoe_ir.timing.bounds import parts_of_peak
 from hpmoe_ir.timing.mirrored import simulate_mirrored
-from hpmoe_ir.timing.serial_stages import serial_stages
+from hpmoe_ir.timing.serial_stages import launched_stages
 from hpmoe_ir.timing.simulation import Configuration, Simulation
 from hpmoe_ir.timing.timed_run import RankIntegers, Stages, Timeline, ids_of, simulate
 from hpmoe_ir.timing.usage import Utilisation
@@ -64,14 +63,14 @@ class Case:
         return replace(self, schedule="serial", without=())
 
     @property
-    def chosen_for(self) -> str:
-        """The routing for which `auto` is chosen: balanced for balanced, uniform for any other."""
-        return "balanced" if self.routing == "balanced" else "uniform"
+    def best_case(self) -> bool:
+        """Whether `auto` is chosen for balanced routing alone, and not for any routing."""
+        return self.routing == "balanced"
 
     @property
-    def program(self) -> tuple[str, int, int, str, str, tuple[str, ...], str]:
+    def program(self) -> tuple[str, int, int, str, str, tuple[str, ...], bool]:
         """What is compiled: cases in which it is equal share it."""
-        chosen = self.chosen_for if self.schedule == AUTO_SCHEDULE else ""
+        chosen = self.schedule == AUTO_SCHEDULE and self.best_case
         tokens = self.tokens or 0
         return self.preset, self.ranks, tokens, self.schedule, self.direction, self.without, chosen
 
@@ -125,7 +124,7 @@ class Runs:
         self.ctx = make_context()
         self._source = source_digest()
         self._known = self._read()
-        self._compiled: tuple[object, CompiledKernel] | None = None
+        self._compiled: tuple[object, tuple[CompiledKernel, Sequence[ModulePass]]] | None = None
 
     def is_known(self, case: Case) -> bool:
         """Whether the case was timed before, by the same sources, on the same machine."""
@@ -162,32 +161,31 @@ class Runs:
                 known[entry["case"]] = Result(**found)
         return known
 
-    def _kernel(self, case: Case) -> CompiledKernel:
+    def _kernel(self, case: Case) -> tuple[CompiledKernel, Sequence[ModulePass]]:
         if self._compiled is None or self._compiled[0] != case.program:
             self._compiled = None  # one at a time: those of 64 ranks are large
             self._compiled = case.program, self._compile(case)
         return self._compiled[1]
 
-    def _compile(self, case: Case) -> CompiledKernel:
+    def _compile(self, case: Case) -> tuple[CompiledKernel, Sequence[ModulePass]]:
         # The gradients of the largest layers exceed a die's memory without a capacity.
         module = layer_module(self.layer(case.preset, case.ranks, case.tokens))
         backward = DeriveBackwardPass() if case.direction == "backward" else None
         if case.schedule == AUTO_SCHEDULE:
-            layer = Layer(
-                self.ctx, module, backward, self.machine, case.chosen_for, over_memory=True
-            )
-            passes = choose(layer, auto_candidates(layer))[0].passes
+            conditions = conditions_for("balanced") if case.best_case else USUAL
+            layer = Layer(self.ctx, module, backward, self.machine, conditions, over_memory=True)
+            passes = passes_in(chosen_schedule(layer).pipeline)
         else:
             passes = find_schedule(case.schedule).passes(self.machine, over_memory=True)
         for name in case.without:
             passes = without(passes, name)
         compiled = compile_module(self.ctx, module, passes, backward=backward)
-        return list(compiled.kernels.values())[-1]
+        return list(compiled.kernels.values())[-1], passes
 
     def _timed(self, case: Case) -> Result:
         config = self.layer(case.preset, case.ranks, case.tokens)
         try:
-            kernel = self._kernel(case)
+            kernel, passes = self._kernel(case)
             routing = generate_routing(
                 parse_routing(case.routing),
                 config,
@@ -201,8 +199,7 @@ class Runs:
             machine = machine.with_rate(name, value)
         ids = ids_of(kernel.program)
         ranks = [RankIntegers({ids: r.ids}, len(r.ids)) for r in routing]
-        serial = case.schedule != AUTO_SCHEDULE and find_schedule(case.schedule).serial(machine)
-        stages = serial_stages(kernel.program.op) if serial else None
+        stages = launched_stages(kernel.program.op, passes)
         executable = build_program(kernel.program, kernel.source)
         start = time.perf_counter()
         timeline = _timeline(case, kernel, executable, ranks, machine, stages)
@@ -285,17 +282,3 @@ def stage_shares(timeline: Timeline, stages: Stages) -> Shares:
         last = end
     us["between"] += timeline.time_us - last / 1000
     return Shares(**us)
-
-
-@functools.cache
-def source_digest() -> str:
-    """SHA-256 of the package's sources, by which a kept result is known to be of this version."""
-    digest = hashlib.sha256()
-    root = Path(hpmoe_ir.__file__).parent
-    for folder, names, files in sorted(os.walk(root, followlinks=True)):
-        names[:] = [name for name in names if name != "__pycache__"]
-        for name in sorted(files):
-            if name.endswith((".py", ".h", ".cpp")):
-                path = Path(folder, name)
-                digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()

@@ -46,6 +46,8 @@ class LayerTests:
         """The directory of the compiled layer, for all tests of the class."""
         directory = tmp_path_factory.mktemp(cls.__name__) / "layer"
         words = [*PRESET, *cls.SIZES.split(), "--direction", "both", "-o", str(directory)]
+        if "-p" not in words and "--schedule" not in words:
+            words += ["--schedule", "depth-first"]
         assert hpmoe("compile", *words) == 0
         return directory
 

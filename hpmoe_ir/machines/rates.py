@@ -86,6 +86,8 @@ class Rates:
     """Time from CrossCoreSetFlag to the end of a wait for it; also of SyncAll."""
     latency_launch: float = _rate("latency", "launch", "s")
     """Time to launch a kernel."""
+    latency_host_sync: float = _rate("latency", "host_sync", "s")
+    """Time until the host has read a few results of a kernel and can launch the next."""
     latency_collective: float = _rate("latency", "collective", "s")
     """Time of a host synchronisation of all ranks between two kernels."""
     l2_bytes: float = _rate("l2", "bytes", "bytes")

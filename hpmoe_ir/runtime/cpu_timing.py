@@ -54,15 +54,29 @@ class Mirror:
 
 
 @dataclass(frozen=True)
+class TaskNoise:
+    """A factor of the time of each task on each rank, independent of all others.
+
+    amplitude: factors are evenly spread over 1 - amplitude to 1 + amplitude. seed: other seeds give
+    other factors.
+    """
+
+    amplitude: float
+    seed: int = 0
+
+
+@dataclass(frozen=True)
 class StageList:
     """Operators that the host launches one after the other, instead of one persistent kernel.
 
     stage: the stage of each family, by family number; stages must not decrease along a queue.
-    communicates: for each stage, whether all ranks end it together.
+    communicates: for each stage, whether all ranks end it together. synchronises: for each stage,
+    whether the host reads results of it before it launches the next; empty if it reads none.
     """
 
     stage: Sequence[int]
     communicates: Sequence[bool]
+    synchronises: Sequence[bool] = ()
 
 
 def execute_timed(
@@ -77,6 +91,7 @@ def execute_timed(
     counters: CounterLines | None = None,
     stages: StageList | None = None,
     mirror: Mirror | None = None,
+    noise: TaskNoise | None = None,
     seconds: int = 600,
 ) -> tuple[Records, Records]:
     """Runs `launch[rank]` with clocks; returns records of type `TASK`, by rank, core and time, and
@@ -85,8 +100,8 @@ def execute_timed(
     The arguments are those of `execute`, except that only integer memory needs a content: other
     memory is given by its size in bytes, and is neither stored nor computed. Memory without content
     reads as 0. counters: event counters, for records of waits. stages: times a run of operators
-    instead of one kernel. mirror: `launch` then has one rank. Raises DeviceFault, ValueError and
-    InputError as `execute` does.
+    instead of one kernel. mirror: `launch` then has one rank. noise: disturbs the tasks. Raises
+    DeviceFault, ValueError and InputError as `execute` does.
     """
     persistent = persistent or {}
     job = Job()
@@ -107,6 +122,11 @@ def execute_timed(
             job.line("stage", stage)
         for value in stages.communicates:
             job.line("communicates", int(value))
+        for number, value in enumerate(stages.synchronises):
+            if value:
+                job.line("synchronises", number)
+    if noise is not None:
+        job.line("noise", repr(noise.amplitude), noise.seed)
     if mirror is not None:
         job.line("mirror")
         for (slot, number), counter in mirror.counters.items():

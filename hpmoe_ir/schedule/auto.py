@@ -1,62 +1,56 @@
 """Schedule `auto`: selects the fastest of a few candidate pipelines on the timing model.
 
 Each candidate is an ordinary pipeline in the syntax of `hpmoe-opt -p`, compiled and timed as any
-other (docs/timing.md). Under uniform and balanced routing, one mirrored rank is simulated, as if
-each rank sent what rank 0 sends; under other routings all ranks are.
+other (docs/timing.md). The candidates that may be the fastest are timed under one condition, the
+best of them under several (`hpmoe_ir.schedule.conditions`), and the one with the least expected
+time is taken.
 """
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TypeAlias
-
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
+from statistics import fmean
 
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.driver.compiler import Compiled, CompiledKernel, PassError, Progress, compile_module
 from hpmoe_ir.driver.specs import pipeline_text
-from hpmoe_ir.frontends.graph_layer import graph_layer
-from hpmoe_ir.integers import ceil_div, round_up
-from hpmoe_ir.kernels.device import CUBE_MACS, ELEMENT_BYTES, FRACTAL
-from hpmoe_ir.kernels.matmul_tile import largest_matmul_tile
-from hpmoe_ir.layer.config import LayerConfig
-from hpmoe_ir.layer.routing import IdArray, RoutingError, generate_routing, parse_routing
-from hpmoe_ir.machines.machine import Machine
+from hpmoe_ir.layer.routing import IdArray
 from hpmoe_ir.passes.analysis.pass_kinds import expanded, is_check
-from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
-from hpmoe_ir.passes.pipeline import LowerMoePass
-from hpmoe_ir.passes.policies.overlap import Overlap
-from hpmoe_ir.passes.policies.tiles import Tiles
-from hpmoe_ir.passes.tiling.options import MIN_TOKENS
 from hpmoe_ir.run.execution import ExecutionError, build_program
 from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
 from hpmoe_ir.runtime.device_fault import DeviceFault
+from hpmoe_ir.schedule.candidates import Layer, Passes
+from hpmoe_ir.schedule.conditions import Condition
+from hpmoe_ir.schedule.estimate import least_us
+from hpmoe_ir.schedule.named import is_serial
 from hpmoe_ir.timing.bounds import Bounds, bounds
 from hpmoe_ir.timing.mirrored import simulate_mirrored
+from hpmoe_ir.timing.serial_stages import launched_stages
 from hpmoe_ir.timing.timed_run import RankIntegers, ids_of, simulate
-
-GRADIENT_COLS = 1024
-"""Columns of a weight-gradient task of the last expert, in candidates with narrow tasks."""
-
-DEFAULT_ROUTING = "uniform"
-"""Routing of the timed runs. No part of the rows has a whole number of tiles, as in training."""
-
-MIRRORED = ("balanced", "uniform")
-"""Routings for which one rank is timed: no rank is expected to receive more than another."""
 
 UNTIMED = (DeviceFault, CompileError, ExecutionError)
 """Exceptions by which one kernel can't be timed, although others may be."""
 
+MOST_TIMED = 8
+"""Most candidates that are timed; `auto_candidates` has the most promising ones first."""
 
-Passes: TypeAlias = tuple[ModulePass, ...]
-"""A pipeline from the `moe` level to the queue level."""
+MOST_COMPARED = 2
+"""Most candidates that are timed under all conditions."""
+
+COMPARED_WITHIN = 1.05
+"""Largest ratio to the fastest of the candidates that are timed under all conditions."""
+
+
+class NoCandidateError(InputError):
+    """No candidate can be used."""
+
+    def __init__(self, why: str, refused_by_passes: bool) -> None:
+        super().__init__(f"--schedule: auto: no candidate can be used: {why}")
+        self.refused_by_passes = refused_by_passes
+        """Whether passes refused all, so that none could be timed."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +63,16 @@ class TimedKernel:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A pipeline with its simulated time, or the reason why it can't be used."""
+    """A pipeline with its simulated times, or the reason why there are none."""
 
     passes: Passes
-    kernels: tuple[TimedKernel, ...] = ()
-    """Times and bounds of each direction, forward first; empty if the pipeline can't be used."""
+    timed: tuple[tuple[TimedKernel, ...], ...] = ()
+    """Times and bounds under the first conditions; for each one those of each direction, forward
+    first. Empty for a pipeline that can't be used or was not timed."""
     refused: str = ""
+    """Why the pipeline can't be used."""
+    least_us: float = 0.0
+    """The lower estimate by which a pipeline was not timed."""
 
     @property
     def text(self) -> str:
@@ -82,217 +80,154 @@ class Candidate:
         return pipeline_text(self.passes)
 
     @property
+    def kernels(self) -> tuple[TimedKernel, ...]:
+        """Times and bounds of each direction under the first condition."""
+        return self.timed[0] if self.timed else ()
+
+    @property
+    def times_us(self) -> tuple[float, ...]:
+        """Total time of all directions under each condition, in microseconds."""
+        return tuple(sum(k.time_us for k in kernels) for kernels in self.timed)
+
+    @property
     def time_us(self) -> float:
-        """Total time of all directions in microseconds; infinite if the pipeline can't be used."""
-        return sum(k.time_us for k in self.kernels) if self.kernels else float("inf")
+        """Expected time, the mean over the conditions; infinite if there are no times."""
+        return fmean(self.times_us) if self.timed else float("inf")
 
     @property
     def over_bound(self) -> float:
-        """Ratio of the time to the largest bound, both summed over directions."""
-        return self.time_us / sum(k.bounds.bound_us for k in self.kernels)
-
-
-@dataclass(frozen=True)
-class Layer:
-    """The layer to schedule: a graph at the `moe` level, its directions, machine and routing."""
-
-    ctx: Context
-    graph: ModuleOp
-    backward: DeriveBackwardPass | None
-    machine: Machine
-    routing: str = DEFAULT_ROUTING
-    """Routing of the timed runs, in the syntax of `parse_routing`."""
-    over_memory: bool = False
-    """Whether a program may need more device memory than the machine has."""
-
-    @property
-    def config(self) -> LayerConfig:
-        """The sizes of the layer."""
-        return graph_layer(self.graph).config
-
-    @cached_property
-    def ids(self) -> list[IdArray]:
-        """The expert ids [T, K] of each rank under the timed routing.
-
-        Raises InputError if the routing does not fit the layer.
-        """
-        config = self.config
-        if self.routing in MIRRORED:
-            return same_from_each_rank(config, self.routing)
-        counts = [config.tokens] * config.ranks
-        try:
-            routing = generate_routing(parse_routing(self.routing), config, counts, 0)
-        except RoutingError as e:
-            raise InputError(f"--schedule-for: {e}") from e
-        return [part.ids for part in routing]
-
-
-def auto_candidates(layer: Layer) -> list[Passes]:
-    """Returns the candidate pipelines of `auto`, see `auto_lowerings`."""
-    return [(lowering,) for lowering in auto_lowerings(layer)]
-
-
-def auto_lowerings(layer: Layer) -> list[LowerMoePass]:
-    """Returns the candidate lowerings of `auto`, determined by the sizes and the machine.
-
-    The candidates are the default lowering, `tiles` with blocks of about a quarter or a seventh of
-    the columns on the way back, and variants of `overlap`:
-    - source groups such that a part has the rows of one or two matrix tiles;
-    - return blocks of about a seventh or a quarter of the columns;
-    - finely cut tasks for the last experts: as many experts as keep the matrix cores busy during
-      the weighted sums (`experts_beside_sums`), three quarters of them, or none;
-    - with the backward direction, wide or narrow weight-gradient tasks for the last expert; narrow
-      tasks take longer in total but let the cores finish at the same time.
-
-    Tokens are split over all vector cores but one, which builds the route at the same time. The
-    second matmul lags behind the first by three tasks per AIC: with a smaller lag it waits, a
-    larger one does not help. The last candidate shares each expert's product and rows among many
-    cores, for uneven routing.
-    """
-    config, machine = layer.config, layer.machine
-    tile = largest_matmul_tile(machine)
-    groups = fitting_groups(config, tile.m)
-    seventh, quarter = _columns(config.hidden, 7, tile.n), _columns(config.hidden, 4, tile.n)
-    most = experts_beside_sums(config, machine)
-    some = ceil_div(3 * most, 4)
-    choices = [
-        (groups[0], seventh, some),
-        (groups[0], seventh, most),
-        (groups[0], quarter, some),
-        (groups[0], quarter, 0),
-        (groups[-1], seventh, some),
-    ]
-    enough = config.tokens >= MIN_TOKENS * machine.aiv_cores > MIN_TOKENS
-    default = LowerMoePass(machine=machine.reference, over_memory=layer.over_memory)
-    overlap = replace(
-        default,
-        policy=Overlap(behind=3),
-        rotate_sources=True,
-        token_chunks=machine.aiv_cores - 1 if enough else 0,
-    )
-    cuts = [(*choice, 0) for choice in dict.fromkeys(choices)]
-    if layer.backward is not None:
-        cuts += [(*choice, GRADIENT_COLS) for choice in dict.fromkeys(choices[:2])]
-    fine = [
-        replace(
-            overlap,
-            source_groups=groups,
-            return_cols=columns,
-            last_experts=last,
-            gradient_cols=gradient,
-            last_gradients=1 if gradient else 0,
-        )
-        for groups, columns, last, gradient in cuts
-    ]
-    # For any number of rows: all matrix cores share each expert's product, and as many vector cores
-    # its rows.
-    shared = replace(
-        overlap,
-        source_groups=1,
-        return_cols=quarter,
-        matrix_shares=machine.aic_cores,
-        vector_chunks=machine.aic_cores,
-    )
-    tiles = replace(default, row_cut="tiles", policy=Tiles(), token_chunks=overlap.token_chunks)
-    numbered = [replace(tiles, return_cols=columns) for columns in (quarter, seventh)]
-    return [default, *numbered, *fine, shared]
-
-
-def fitting_groups(config: LayerConfig, rows: int) -> list[int]:
-    """Returns numbers of source groups whose parts of an expert have about `rows` rows or more.
-
-    At most two divisors of the number of ranks, the larger first; [1] if no other fits.
-    """
-    each = config.tokens * config.top_k / config.experts
-    even = [g for g in range(1, config.ranks + 1) if config.ranks % g == 0]
-    fit = [g for g in even if each * config.ranks / g >= rows * 0.99] or [1]
-    return sorted(fit[-2:], reverse=True)
-
-
-def experts_beside_sums(config: LayerConfig, machine: Machine) -> int:
-    """Returns how many local experts' last products take as long as the sums over token copies.
-
-    Estimates sums at half the memory bandwidth and products at the peak rate.
-    """
-    rates = machine.rates
-    copies = config.tokens * (config.top_k + 1) * config.hidden
-    sums = copies * ELEMENT_BYTES / (rates.shared_bandwidth_hbm / 2)
-    macs = config.tokens * config.top_k * config.hidden * config.width
-    products = macs / (machine.aic_cores * CUBE_MACS * rates.clock_frequency)
-    return min(config.local_experts, math.ceil(config.local_experts * sums / products))
-
-
-def _columns(width: int, parts: int, tile: int) -> int:
-    """Returns the columns of about `parts` blocks; equal blocks of whole tiles if possible."""
-    for count in range(parts, 2 * parts):
-        if width % (count * tile) == 0:
-            return width // count
-    return round_up(ceil_div(width, parts), FRACTAL)
+        """Ratio of time to the largest bound under the first condition, summed over directions."""
+        return self.times_us[0] / sum(k.bounds.bound_us for k in self.kernels)
 
 
 def choose(
     layer: Layer, pipelines: Sequence[Passes], progress: Progress = lambda _: None
 ) -> list[Candidate]:
-    """Times the candidates and returns them sorted, the fastest first; ties keep their order.
+    """Returns the candidates sorted, the one with the least expected time first.
 
-    Compilation and timed runs overlap, and identical kernels are timed once. Only the fastest
-    candidate is checked by `verify-queues`; if it is rejected, the next one is. Raises InputError
-    if no candidate can be used, or if the routing does not fit the layer.
+    First come those that were timed under all conditions, then those under the first one only, by
+    their times; ties keep their order. A pipeline is not timed if its lower estimate is above the
+    time of another, or if `MOST_TIMED` were. Compilation and timed runs overlap, and identical
+    kernels are timed once. Only the chosen candidate is checked by `verify-queues`; if it is
+    rejected, the next one is. Raises NoCandidateError if no candidate can be used, InputError if a
+    routing does not fit the layer.
     """
-    _ = layer.ids  # Reject an invalid routing before compiling.
-    found = list(_evaluated(layer, pipelines, progress))
-    found.sort(key=lambda candidate: candidate.time_us)
+    ids = {condition: condition.ids(layer.config) for condition in layer.conditions}
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        timing = _Timing(layer, pool, ids)
+        found = list(timing.timed(pipelines, progress))
+    found.sort(key=lambda c: (not c.timed, -len(c.timed), c.time_us))
     while found and found[0].kernels:
         try:
             _compiled(layer, found[0].passes)
             return found
         except PassError as e:
-            found = [*found[1:], Candidate(found[0].passes, refused=str(e))]
-    why = found[0].refused if found else "there is none"
-    raise InputError(f"--schedule: auto: no candidate can be used: {why}")
+            found = [*found[1:], Candidate(found[0].passes, refused=e.message)]
+    why = next((c.refused for c in found if c.refused), "there is none")
+    raise NoCandidateError(why, not timing.known)
 
 
 def evaluate(layer: Layer, passes: Passes) -> Candidate:
-    """Compiles a pipeline and times each direction under the routing of the layer.
+    """Compiles a pipeline and times each direction under each condition of the layer.
 
-    Raises InputError if the routing does not fit the layer or no compiler is installed.
+    Raises InputError if a routing does not fit the layer or no compiler is installed.
     """
     try:
         compiled = _compiled(layer, passes)
-        kernels = [_timed(layer, kernel) for kernel in compiled.kernels.values()]
+        timed = tuple(
+            tuple(
+                _timed(layer, condition, condition.ids(layer.config), kernel, passes)
+                for kernel in compiled.kernels.values()
+            )
+            for condition in layer.conditions
+        )
     except (PassError, *UNTIMED) as e:
         return Candidate(passes, refused=str(e))
-    return Candidate(passes, tuple(kernels))
+    return Candidate(passes, timed)
 
 
-def _evaluated(
-    layer: Layer, pipelines: Sequence[Passes], progress: Progress
-) -> Iterator[Candidate]:
-    """Evaluates the pipelines in parallel, without `verify-queues`; yields them in order."""
-    waiting: list[tuple[Passes, list[Future[TimedKernel]] | str]] = []
-    known: dict[tuple[str, bytes], Future[TimedKernel]] = {}
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+class _Timing:
+    """Compiles candidates and times their kernels in a pool, without `verify-queues`."""
+
+    def __init__(
+        self,
+        layer: Layer,
+        pool: ThreadPoolExecutor,
+        ids: dict[Condition, list[IdArray]],
+    ) -> None:
+        self.layer, self.pool, self.ids = layer, pool, ids
+        self.known: dict[tuple[Condition, str, bytes, str], Future[TimedKernel]] = {}
+
+    def timed(self, pipelines: Sequence[Passes], progress: Progress) -> Iterator[Candidate]:
+        """Yields the candidates, those that may be the fastest with their times."""
+        first, *others = self.layer.conditions
+        found: list[tuple[Candidate, list[CompiledKernel]]] = []
+        fastest, count = float("inf"), 0
+        waiting: list[tuple[Passes, list[CompiledKernel]]] = []
+
+        def settle() -> None:
+            nonlocal fastest
+            for passes, kernels in waiting:
+                candidate = self._under(Candidate(passes), kernels, first)
+                fastest = min(fastest, candidate.time_us)
+                found.append((candidate, kernels))
+            waiting.clear()
+
         for i, passes in enumerate(pipelines, 1):
+            least = least_us(self.layer, passes, self.ids[first])
+            if least >= fastest or count >= MOST_TIMED:
+                yield Candidate(passes, least_us=least)
+                continue
             progress(f"candidate {i} of {len(pipelines)}")
             try:
-                kernels = list(_compiled(layer, passes, verify=False).kernels.values())
+                kernels = list(_compiled(self.layer, passes, verify=False).kernels.values())
             except PassError as e:
-                waiting.append((passes, str(e)))
+                yield Candidate(passes, refused=e.message)
                 continue
-            for kernel in kernels:
-                if (kernel.source, kernel.table) not in known:
-                    timed = pool.submit(_timed, layer, kernel)
-                    known[kernel.source, kernel.table] = timed
-            waiting.append((passes, [known[kernel.source, kernel.table] for kernel in kernels]))
-        progress("waiting for timed runs")
-        for passes, timed in waiting:
-            if isinstance(timed, str):
-                yield Candidate(passes, refused=timed)
-                continue
-            try:
-                yield Candidate(passes, tuple(future.result() for future in timed))
-            except UNTIMED as e:
-                yield Candidate(passes, refused=str(e))
+            count += 1
+            self._start(passes, kernels, first)
+            waiting.append((passes, kernels))
+            if len(waiting) == 2 * (os.cpu_count() or 1) or fastest == float("inf"):
+                settle()
+        settle()
+        progress("comparing the best")
+        found.sort(key=lambda entry: entry[0].time_us)
+        near = [c for c, _ in found if c.time_us <= COMPARED_WITHIN * fastest][:MOST_COMPARED]
+        for candidate, kernels in found[: len(near)] if len(near) > 1 else ():
+            for condition in others:
+                self._start(candidate.passes, kernels, condition)
+        for i, (candidate, kernels) in enumerate(found):
+            if i < len(near) > 1:
+                for condition in others:
+                    candidate = self._under(candidate, kernels, condition)
+            yield candidate
+
+    def _start(self, passes: Passes, kernels: list[CompiledKernel], condition: Condition) -> None:
+        for kernel in kernels:
+            key = condition, kernel.source, kernel.table, _launched(passes)
+            if key not in self.known:
+                self.known[key] = self.pool.submit(
+                    _timed, self.layer, condition, self.ids[condition], kernel, passes
+                )
+
+    def _under(
+        self, candidate: Candidate, kernels: list[CompiledKernel], condition: Condition
+    ) -> Candidate:
+        """Returns the candidate with its times under one more condition, once they are known."""
+        launched = _launched(candidate.passes)
+        try:
+            timed = tuple(
+                self.known[condition, kernel.source, kernel.table, launched].result()
+                for kernel in kernels
+            )
+        except UNTIMED as e:
+            return Candidate(candidate.passes, refused=str(e))
+        return replace(candidate, timed=(*candidate.timed, timed))
+
+
+def _launched(passes: Passes) -> str:
+    """Returns what besides the code decides how the host launches it: the policy, if operators."""
+    return pipeline_text(passes) if is_serial(passes) else ""
 
 
 def _compiled(layer: Layer, passes: Passes, *, verify: bool = True) -> Compiled:
@@ -301,41 +236,63 @@ def _compiled(layer: Layer, passes: Passes, *, verify: bool = True) -> Compiled:
     return compile_module(layer.ctx, layer.graph, lowering, backward=layer.backward)
 
 
-def _timed(layer: Layer, kernel: CompiledKernel) -> TimedKernel:
+def _timed(
+    layer: Layer,
+    condition: Condition,
+    ids: Sequence[IdArray],
+    kernel: CompiledKernel,
+    passes: Passes,
+) -> TimedKernel:
     """Times a kernel. Raises one of UNTIMED for this kernel, InputError without a compiler."""
     try:
         executable = build_program(kernel.program, kernel.source)
     except CompilerMissing as e:
         raise InputError(str(e)) from e
     name = ids_of(kernel.program)
-    ranks = [RankIntegers({name: part}, len(part)) for part in layer.ids]
-    run = simulate_mirrored if layer.routing in MIRRORED else simulate
-    timeline = run(kernel.program, executable, kernel.table, ranks, layer.machine)
+    ranks = [RankIntegers({name: part}, len(part)) for part in ids]
+    run = simulate_mirrored if condition.symmetric else simulate
+    stages = launched_stages(kernel.program.op, passes)
+    machine = condition.machine(layer.machine)
+    timeline = run(kernel.program, executable, kernel.table, ranks, machine, stages)
     return TimedKernel(timeline.time_us, bounds(timeline, ranks))
 
 
-def same_from_each_rank(config: LayerConfig, routing: str) -> list[IdArray]:
-    """Returns a rank-symmetric routing: expert ids [T, K] for each rank.
-
-    Rank 0 has the ids of `routing`, seed 0; rank r has the same shifted by r ranks, so that each
-    rank r sends the same number of rows to rank r + d.
-    """
-    counts = [config.tokens] * config.ranks
-    own = generate_routing(parse_routing(routing), config, counts, 0)[0].ids
-    return [
-        ((own + rank * config.local_experts) % config.experts).astype(own.dtype)
-        for rank in range(config.ranks)
-    ]
-
-
 def candidate_lines(candidates: Sequence[Candidate]) -> list[str]:
-    """Formats candidates, one a line: times, and their ratios to the largest bounds."""
+    """Formats candidates, one a line: times, and their ratios to the largest bounds.
+
+    The times are those under the first condition, of each direction. Candidates that were not timed
+    are counted.
+    """
     lines: list[str] = []
     for candidate in candidates:
-        if not candidate.kernels:
+        if candidate.refused:
             lines.append(f"  {'refused':>16}  {candidate.text}: {candidate.refused}")
+        if not candidate.kernels:
             continue
         names = ", ".join(dict.fromkeys(k.bounds.largest for k in candidate.kernels))
         times = " + ".join(f"{k.time_us:.0f}" for k in candidate.kernels)
         lines.append(f"  {times:>13} us  {candidate.over_bound:.3f} of {names}  {candidate.text}")
+    untimed = [c.least_us for c in candidates if not c.timed and not c.refused]
+    if untimed:
+        lines.append(f"  {len(untimed)} others: not timed, at least {min(untimed):.0f} us each")
+    return lines
+
+
+def expected_lines(conditions: Sequence[Condition], candidates: Sequence[Candidate]) -> list[str]:
+    """Formats the expected time of the candidates that were timed under all conditions, and the
+    spread of the chosen one: its time under each condition, beside the best of the others."""
+    compared = [c for c in candidates if len(c.timed) == len(conditions) > 1]
+    if len(compared) < 2:
+        return []
+    best = compared[0]
+    lines = [
+        f"{'expected':<9} {best.time_us:.0f} us, {min(best.times_us):.0f} to "
+        f"{max(best.times_us):.0f}; next {compared[1].time_us:.0f} us"
+    ]
+    for i, condition in enumerate(conditions):
+        least = min(c.times_us[i] for c in compared)
+        lines.append(
+            f"  {best.times_us[i]:>13.0f} us  {best.times_us[i] / least:.3f} of the best  "
+            f"{condition.text}"
+        )
     return lines

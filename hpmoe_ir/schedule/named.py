@@ -29,7 +29,6 @@ from hpmoe_ir.passes.policies.published import Published
 from hpmoe_ir.passes.policies.serial import Serial
 from hpmoe_ir.passes.policies.tiles import Tiles
 from hpmoe_ir.passes.policies.waves import Waves
-from hpmoe_ir.passes.set_waits import SetWaitsPass
 
 DEFAULT_SCHEDULE = "depth-first"
 
@@ -89,14 +88,16 @@ def _published(machine: Machine) -> Sequence[ModulePass]:
         granularity="expert",
         credit=False,
         policy=Published(),
-        vector_cores="one",
     )
-    ticks_per_us = machine.rates.clock_system_counter / 1e6
-    waits = SetWaitsPass(poll_aic=round(50 * ticks_per_us), poll_aiv=round(150 * ticks_per_us))
-    return lowering, waits
+    return (lowering,)
 
 
-def _serial(machine: Machine) -> Sequence[ModulePass]:
+def _stock(machine: Machine) -> Sequence[ModulePass]:
+    (serial,) = _serial(machine)
+    return (replace(serial, reorder_rows=True, policy=Serial(counts_to_host=True)),)
+
+
+def _serial(machine: Machine) -> Sequence[LowerMoePass]:
     lowering = LowerMoePass(
         source_groups=1,
         vector_chunks=machine.aiv_cores,
@@ -117,6 +118,7 @@ NAMED: dict[str, Schedule] = {
     "overlap": _same(LowerMoePass(return_cols=1792, policy=Overlap(), rotate_sources=True)),
     "published": Schedule(_published),
     "serial": Schedule(_serial),
+    "stock": Schedule(_stock),
     "tiles": _same(LowerMoePass(row_cut="tiles", return_cols=1792, policy=Tiles())),
     "waves": _same(LowerMoePass(policy=Waves())),
 }

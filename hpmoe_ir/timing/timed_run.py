@@ -17,7 +17,13 @@ from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import Machine
 from hpmoe_ir.run.execution import ExecutionError, Raw, kernel_entry, name_tasks
 from hpmoe_ir.runtime.cpu_model import RankLaunch
-from hpmoe_ir.runtime.cpu_timing import CounterLines, Mirror, StageList, execute_timed
+from hpmoe_ir.runtime.cpu_timing import (
+    CounterLines,
+    Mirror,
+    StageList,
+    TaskNoise,
+    execute_timed,
+)
 from hpmoe_ir.runtime.device_fault import DeviceFault
 from hpmoe_ir.runtime.task_records import Records
 
@@ -33,6 +39,8 @@ class Stages:
     """Number of the stage of each family, from 0; it must not decrease along a queue."""
     communicates: Sequence[bool]
     """For each stage, whether all ranks end it together."""
+    synchronises: Sequence[bool] = ()
+    """For each stage, whether the host reads results of it before it launches the next."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +102,7 @@ def simulate(
     stages: Stages | None = None,
     seconds: int = 600,
     mirror: Mirror | None = None,
+    noise: TaskNoise | None = None,
 ) -> Timeline:
     """Times one launch of a program on all ranks.
 
@@ -101,6 +110,7 @@ def simulate(
     each rank. `machine` defaults to the program's own; another one must have the same sizes.
     `stages` times the program as a sequence of operators. `seconds` limits the real time of the
     run. `mirror` is for `hpmoe_ir.timing.mirrored.simulate_mirrored`, which runs rank 0 alone.
+    `noise` disturbs the time of each task.
     Raises ExecutionError for inputs or stages that do not fit the program, DeviceFault if the run
     fails.
     """
@@ -124,6 +134,7 @@ def simulate(
             ),
             stages=None if stages is None else _stage_list(program, stages),
             mirror=mirror,
+            noise=noise,
             seconds=seconds,
         )
     except DeviceFault as fault:
@@ -172,7 +183,7 @@ def _stage_list(program: LoweredProgram, stages: Stages) -> StageList:
                 raise ExecutionError(
                     f"stages: a queue of the {core} cores returns to an earlier stage"
                 )
-    return StageList(numbers, stages.communicates)
+    return StageList(numbers, stages.communicates, stages.synchronises)
 
 
 def _launch(program: LoweredProgram, inputs: RankIntegers) -> RankLaunch:

@@ -8,7 +8,6 @@ from pathlib import Path
 from hpmoe_ir.tools.layer_options import (
     add_pipeline_option,
     add_size_options,
-    choose_schedule,
 )
 
 
@@ -35,12 +34,13 @@ def run(args: argparse.Namespace) -> int:
     from hpmoe_ir.driver.source import make_context
     from hpmoe_ir.tools.layer_input import compile_input, layer_input, pipeline_of
     from hpmoe_ir.tools.progress import Progress
+    from hpmoe_ir.tools.schedule_choice import choose_schedule
     from hpmoe_ir.tools.summary import compiled_lines, saved_lines
 
     ctx = make_context()
     source = layer_input(ctx, args)
     with Progress() as progress:
-        lines = choose_schedule(args, ctx, source.module, progress)
+        lines = choose_schedule(args, ctx, source, progress)
         pipeline = pipeline_of(args, source)
         compiled = compile_input(ctx, source, pipeline, progress)
         progress("writing")

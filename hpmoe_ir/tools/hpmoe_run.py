@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import os
 from functools import partial
 
 from hpmoe_ir.diagnostics import InputError
 from hpmoe_ir.passes.analysis.level import RUN_LEVELS
-from hpmoe_ir.schedule.named import AUTO_SCHEDULE
 from hpmoe_ir.tools.layer_options import (
     add_edited_code,
     add_pipeline_option,
     add_size_options,
-    choose_schedule,
-    graph_of,
 )
 
 SHRINK_RUNS = 200
@@ -98,7 +94,6 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
 
     Returns `NOT_JUDGED` if nothing has failed but a result could not be judged.
     """
-    from hpmoe_ir.driver.source import make_context
     from hpmoe_ir.tools.command_line import changed, command_line
     from hpmoe_ir.tools.layer_check import NOT_JUDGED
     from hpmoe_ir.tools.layer_run import LayerRun
@@ -123,10 +118,6 @@ def run(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
             progress.clear()
             print(line, flush=True)
 
-        if args.schedule == AUTO_SCHEDULE and not (args.graph and os.path.isdir(args.graph)):
-            ctx = make_context()
-            for line in choose_schedule(args, ctx, graph_of(ctx, args), progress):
-                say(line)
         if args.shrink:
             return ShrinkRun(args, command, reference, progress, say).run()
         layer_run = LayerRun(args, reference, progress, say)

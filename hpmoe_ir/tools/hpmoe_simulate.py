@@ -28,11 +28,19 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         metavar="balanced|uniform|zipf:S|imbalance:X|one-expert|FILE.npz[,...]",
         help="routing of tokens to experts",
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the routing")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the routing and noise")
     parser.add_argument(
         "--all-ranks",
         action="store_true",
         help="simulate all ranks even under balanced routing, instead of one mirrored rank",
+    )
+    parser.add_argument(
+        "--task-noise",
+        type=float,
+        default=0,
+        metavar="PART",
+        help="multiply the time of each task of each rank by a number drawn from 1 - PART to "
+        "1 + PART, by --seed; all ranks are simulated",
     )
     parser.add_argument(
         "--no-serial",

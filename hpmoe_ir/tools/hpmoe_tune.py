@@ -12,7 +12,6 @@ from hpmoe_ir.tools.layer_options import (
     add_schedule_routing,
     add_size_options,
     graph_of,
-    layer_to_schedule,
 )
 
 
@@ -56,6 +55,7 @@ def run(args: argparse.Namespace) -> int:
     from hpmoe_ir.schedule.auto import Candidate, candidate_lines
     from hpmoe_ir.schedule.tune import Budget, tune
     from hpmoe_ir.tools.progress import Progress
+    from hpmoe_ir.tools.schedule_choice import layer_to_schedule
 
     if not args.seconds > 0:  # `not >` also rejects NaN
         raise InputError(f"--seconds: expected a positive number, found {args.seconds:g}")

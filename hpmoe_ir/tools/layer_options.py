@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from hpmoe_ir.diagnostics import InputError, location_of
-from hpmoe_ir.driver.compiler import Progress
 from hpmoe_ir.driver.source import read_module
-from hpmoe_ir.driver.specs import passes_in, pipeline_text
+from hpmoe_ir.driver.specs import passes_in
 from hpmoe_ir.dtypes import DtypeError, check_dtype
 from hpmoe_ir.frontends.build_layer import layer_module
 from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.layer.config import LayerConfig, LayerError
-from hpmoe_ir.layer.routing import RoutingError, parse_routing
 from hpmoe_ir.machines.machine import (
     Machine,
     MachineError,
@@ -29,7 +26,6 @@ from hpmoe_ir.machines.machine import (
 )
 from hpmoe_ir.options.machine import DEFAULT_MACHINE
 from hpmoe_ir.passes.analysis.level import level_of
-from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.schedule.named import (
     AUTO_SCHEDULE,
     DEFAULT_SCHEDULE,
@@ -37,9 +33,6 @@ from hpmoe_ir.schedule.named import (
     ScheduleError,
     find_schedule,
 )
-
-if TYPE_CHECKING:
-    from hpmoe_ir.schedule.auto import Layer
 
 SIZES = ("ranks", "top_k", "capacity", "hidden", "width", "experts")
 
@@ -75,7 +68,7 @@ def add_pipeline_option(parser: argparse.ArgumentParser, several: bool = False) 
         "--schedule",
         metavar="NAME[,NAME...]" if several else "NAME",
         help=f"a named schedule: {', '.join(SCHEDULE_NAMES)}, or one of an "
-        f"installed package; by default {DEFAULT_SCHEDULE}",
+        f"installed package; by default {AUTO_SCHEDULE}",
     )
     parser.add_argument(
         "--machine",
@@ -146,9 +139,8 @@ def add_schedule_routing(parser: argparse.ArgumentParser) -> None:
     """Adds --schedule-for, the routing for which a schedule is searched."""
     parser.add_argument(
         "--schedule-for",
-        default="uniform",
         metavar="balanced|uniform|zipf:S|one-expert|FILE.npz",
-        help="routing for the timed runs of a schedule search; by default uniform",
+        help="the one routing that auto or a search is for; by default several of uniform and zipf",
     )
 
 
@@ -269,51 +261,6 @@ def machine_of(args: argparse.Namespace, default: str = DEFAULT_MACHINE) -> Mach
     except MachineError as e:
         option = "machine" if args.links is None else "links"
         raise InputError(f"--{option}: {e}") from e
-
-
-def choose_schedule(
-    args: argparse.Namespace, ctx: Context, graph: ModuleOp, progress: Progress
-) -> list[str]:
-    """Replaces `--schedule auto` in `args` by the selected passes; returns lines for a report.
-
-    Does nothing for other schedules. Raises InputError if no candidate can be used.
-    """
-    if args.schedule != AUTO_SCHEDULE or args.passes is not None:
-        return []
-    from hpmoe_ir.schedule.auto import auto_candidates, candidate_lines, choose
-
-    require_graph(graph, "--schedule auto")
-    layer = layer_to_schedule(args, ctx, graph)
-    candidates = choose(layer, auto_candidates(layer), progress)
-    args.schedule = args.machine = args.links = None
-    args.allow_over_memory = False
-    chosen = candidates[0]
-    args.passes = chosen.text
-    if layer.backward is not None:
-        args.recompute, args.passes = "", pipeline_text([layer.backward, *chosen.passes])
-    return [
-        f"{'schedule':<9} auto, {layer.routing} routing: {chosen.text}",
-        *candidate_lines(candidates),
-    ]
-
-
-def layer_to_schedule(args: argparse.Namespace, ctx: Context, graph: ModuleOp) -> Layer:
-    """Returns the input of a schedule search, from the options. Raises InputError."""
-    from hpmoe_ir.schedule.auto import Layer
-
-    require_graph(graph, "a schedule search")
-    backward = None
-    if args.direction != "forward":
-        backward = DeriveBackwardPass(recompute=recompute_of(args))
-    elif args.recompute:
-        raise InputError("--recompute: there is no backward direction, see --direction")
-    machine = machine_of(args)
-    try:
-        parse_routing(args.schedule_for)
-    except RoutingError as e:
-        raise InputError(f"--schedule-for: {e}") from e
-    over_memory: bool = getattr(args, "allow_over_memory", False)
-    return Layer(ctx, graph, backward, machine, args.schedule_for, over_memory)
 
 
 def recompute_of(args: argparse.Namespace) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from hpmoe_ir.driver.source import make_context
 from hpmoe_ir.dtypes import Dtype
 from hpmoe_ir.frontends.graph_layer import GraphLayer
 from hpmoe_ir.interpreter.values import Array
+from hpmoe_ir.layer.values import LayerValues
 from hpmoe_ir.lowering.task_table import TableError, read_task_table
 from hpmoe_ir.run.check_graph import check_graph
 from hpmoe_ir.run.directions import (
@@ -38,6 +39,7 @@ from hpmoe_ir.tools.reference import Reference
 from hpmoe_ir.tools.run_failure import RunFailure
 from hpmoe_ir.tools.run_orders import late_ranks, orders_line, orders_of
 from hpmoe_ir.tools.run_values import routing_line, values_of
+from hpmoe_ir.tools.schedule_choice import choose_schedule
 from hpmoe_ir.tools.summary import compiled_lines, layer_line
 
 Say = Callable[[str], None]
@@ -75,6 +77,7 @@ class LayerRun:
         self.say = say
         self.orders = orders_of(args)
         self.late = late_ranks(args)
+        self.launches: list[LayerValues] = []
         self.look: _FirstWrongTask | None = None
         self.judged = True
         """Whether every result that was to be checked has been judged."""
@@ -104,7 +107,7 @@ class LayerRun:
                 "there is no backward direction; compile the graph with --direction both"
             )
         graph = check_graph(compiled, layer, backward) if args.check else None
-        launches = values_of(args, layer.config)
+        launches = self.launches or values_of(args, layer.config)
         self.say(layer_line(layer.config))
         self.say(routing_line(args, launches))
         if len(self.orders) > 1 and args.order_seed is None:
@@ -147,6 +150,15 @@ class LayerRun:
             raise InputError("--edited-code: expected the directory of a compiled layer")
         source = layer_input(ctx, args)
         check_level(args.level, source.level)
+        if args.level not in ("moe", "comm"):  # which a schedule does not change
+            if source.level == "moe":
+                # What can't be run or checked is refused before candidates are timed.
+                layer = module_layer(source.module)
+                self.launches = values_of(args, layer.config)
+                if args.check and layer.is_textbook:
+                    self.reference.check_installed()
+            for line in choose_schedule(args, ctx, source, self.progress)[:1]:
+                self.say(line)
         pipeline = pipeline_of(args, source)
         return compile_input(ctx, source, pipeline, self.progress, args.level)
 

@@ -27,16 +27,16 @@ from hpmoe_ir.run.execution import ExecutionError, build_program
 from hpmoe_ir.run.module_layer import module_layer
 from hpmoe_ir.run.signature import has_gradients
 from hpmoe_ir.runtime.cpu_build import CompileError, CompilerMissing
+from hpmoe_ir.runtime.cpu_timing import TaskNoise
 from hpmoe_ir.runtime.device_fault import DeviceFault
-from hpmoe_ir.schedule.named import DEFAULT_SCHEDULE, find_schedule, is_serial
+from hpmoe_ir.schedule.named import AUTO_SCHEDULE, find_schedule, is_serial
 from hpmoe_ir.timing.mirrored import simulate_mirrored
-from hpmoe_ir.timing.serial_stages import serial_stages
+from hpmoe_ir.timing.serial_stages import launched_stages
 from hpmoe_ir.timing.simulation import Configuration, Simulation
 from hpmoe_ir.timing.timed_run import RankIntegers, Stages, Timeline, ids_of, simulate
 from hpmoe_ir.tools.command_line import changed
 from hpmoe_ir.tools.layer_input import compile_input, layer_input, pipeline_of
 from hpmoe_ir.tools.layer_options import (
-    choose_schedule,
     machine_of,
     refuse_pipeline,
     refuse_sizes,
@@ -44,6 +44,7 @@ from hpmoe_ir.tools.layer_options import (
 )
 from hpmoe_ir.tools.progress import Progress
 from hpmoe_ir.tools.run_values import rank_tokens
+from hpmoe_ir.tools.schedule_choice import choose_schedule
 from hpmoe_ir.tools.summary import layer_line
 
 BAR = 20
@@ -81,6 +82,10 @@ class SimulateRun:
         """Runs all configurations and returns their results, in order. Raises InputError."""
         if self.args.seed < 0:
             raise InputError(f"--seed: expected 0 or more, found {self.args.seed}")
+        if not 0 <= self.args.task_noise < 1:
+            raise InputError(
+                f"--task-noise: expected a part from 0 to below 1, found {self.args.task_noise:g}"
+            )
         for routing in self.routings:
             _routing(routing)
         found: list[Simulation] = []
@@ -121,7 +126,7 @@ class SimulateRun:
             # The passes of a lower level, and of a file of a compiled directory, are not chosen.
             source = layer_input(self.ctx, self.args_of(None, None))
             decided = bool(source.recorded) or source.level != "moe"
-        return [None] if decided else [DEFAULT_SCHEDULE]
+        return [None] if decided else [AUTO_SCHEDULE]
 
     @property
     def configurations(self) -> int:
@@ -165,7 +170,8 @@ class SimulateRun:
         self.done += 1
 
     def _layer(self, ranks: int | None, schedule: str | None) -> _Layer:
-        args = self.args_of(ranks, schedule)
+        given = None if self.args.schedule is None else schedule
+        args = self.args_of(ranks, given)
         if self.is_compiled:
             refuse_sizes(args, "the layer is compiled already")
             refuse_pipeline(
@@ -180,7 +186,7 @@ class SimulateRun:
             if args.edited_code:
                 raise InputError("--edited-code: expected the directory of a compiled layer")
             source = layer_input(self.ctx, args)
-            self.lines += choose_schedule(args, self.ctx, source.module, self.progress)
+            self.lines += choose_schedule(args, self.ctx, source, self.progress)
             pipeline = pipeline_of(args, source)
             passes = pipeline.passes
             compiled = compile_input(self.ctx, source, pipeline, self.progress)
@@ -238,7 +244,7 @@ class SimulateRun:
         name, kernel = list(layer.compiled.kernels.items())[place]
         self._step(f"schedule {layer.schedule}, routing {routing}, @{name}")
         tokens, ranks = self._integers(kernel, layer.config, routing)
-        stages = serial_stages(kernel.program.op) if layer.is_serial else None
+        stages = launched_stages(kernel.program.op, layer.passes)
         try:
             read_task_table(kernel.table)
             executable = build_program(kernel.program, kernel.source)
@@ -270,15 +276,19 @@ class SimulateRun:
     ) -> Timeline:
         """Simulates a mirrored rank under balanced routing if possible, else all ranks."""
         machine = self._machine(layer)
+        part = self.args.task_noise
+        noise = TaskNoise(part, self.args.seed) if part else None
         alike = parse_routing(routing).kind == "balanced" and len({r.tokens for r in ranks}) == 1
-        if alike and len(ranks) > 1 and not self.args.all_ranks:
+        if alike and len(ranks) > 1 and not self.args.all_ranks and noise is None:
             try:
                 return simulate_mirrored(
                     kernel.program, executable, kernel.table, ranks, machine, stages
                 )
             except ExecutionError as e:
                 self.progress.note(f"schedule {layer.schedule}: all ranks are simulated: {e}")
-        return simulate(kernel.program, executable, kernel.table, ranks, machine, stages)
+        return simulate(
+            kernel.program, executable, kernel.table, ranks, machine, stages, noise=noise
+        )
 
     def _integers(
         self, kernel: CompiledKernel, config: LayerConfig, routing: str

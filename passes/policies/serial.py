@@ -24,6 +24,8 @@ class Stage:
     families: tuple[int, ...]
     communicates: bool
     """Whether it is a collective: it puts rows or counts into other ranks' memory."""
+    counts: bool
+    """Whether it exchanges the counts of the ranks."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,10 @@ class Serial(Policy):
 
     name = "serial"
     serial = True
+
+    counts_to_host: bool = False
+    """Whether the host reads the counts of the ranks before it launches what depends on them, as it
+    does for collectives with sizes of its own for each rank."""
 
     def __call__(self, work: SchedulingInput) -> Order:
         graph = FamilyGraph.of_dependences(work.families, work.dependences)
@@ -63,7 +69,11 @@ def stages_of(graph: FamilyGraph) -> list[Stage]:
         alone = is_put(family) or segments[i] is Segment.LAYER
         stages.setdefault((segments[i], depth, i + 1 if alone else 0), []).append(i)
     return [
-        Stage(tuple(members), any(is_put(graph.families[i]) for i in members))
+        Stage(
+            tuple(members),
+            any(is_put(graph.families[i]) for i in members),
+            any(graph.families[i].kernel.data == "exchange_counts" for i in members),
+        )
         for _, members in sorted(stages.items())
     ]
 

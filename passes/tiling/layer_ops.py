@@ -21,7 +21,7 @@ from hpmoe_ir.dialects.access import (
     WholeSelector,
 )
 from hpmoe_ir.dialects.index import RANK
-from hpmoe_ir.dialects.placement import RouteType
+from hpmoe_ir.dialects.placement import AnyTensor, RouteType
 from hpmoe_ir.dialects.rowwise import RowwiseTrait
 from hpmoe_ir.dialects.tile import MemorySpace, TasksOp
 from hpmoe_ir.dialects.tile.types import BufferType
@@ -143,7 +143,11 @@ def route_tasks(op: comm.RouteOp, tiling: Tiling) -> None:
 
 
 def put_tasks(op: comm.PutOp, tiling: Tiling) -> None:
-    """Tiles `comm.put`: one task for each peer, expert, chunk and, for returns, column block."""
+    """Tiles `comm.put`: one task for each peer, expert, chunk and, for returns, column block.
+
+    With `reorder_rows`, the rows that it sends are first copied into the order in which they are
+    sent.
+    """
     route = tiling.routes[op.route]
     local, ranks = route.type.local_experts, tiling.ranks
     chunk = tiling.put_chunk(route.type, D2)
@@ -151,23 +155,49 @@ def put_tasks(op: comm.PutOp, tiling: Tiling) -> None:
     source, target = tiling.place(op.x), tiling.place(op.window)
     if op.direction.data is comm.Direction.DISPATCH:
         weights = [] if op.gate is None else [Access(tiling.place(op.gate), (WHOLE, WHOLE))]
-        tiling.tasks(
-            TasksOp(
-                tiling.fresh("dispatch"),
-                [("p", ranks), ("e", local), ("c", parts)],
-                CoreKind.AIV,
-                "gather_scaled_rows" if weights else "gather_rows",
-                [
-                    Access(source, (WHOLE, WHOLE)),
-                    *weights,
-                    Access(route.order, (SentRows(D0 * local + D1, chunk),)),
-                ],
-                [Access(target, (GroupedRows(D1, RANK, ranks, chunk), WHOLE), peer=D0)],
-                route=route.route,
-                scalars=[AffineExpr.constant(route.type.top.data)],
+        sent = SentRows(D0 * local + D1, chunk)
+        grid = [("p", ranks), ("e", local), ("c", parts)]
+        gather = "gather_scaled_rows" if weights else "gather_rows"
+        reads = [Access(source, (WHOLE, WHOLE)), *weights, Access(route.order, (sent,))]
+        written = Access(target, (GroupedRows(D1, RANK, ranks, chunk), WHOLE), peer=D0)
+        top = [AffineExpr.constant(route.type.top.data)]
+        if not tiling.partition.reorder_rows:
+            tiling.tasks(
+                TasksOp(
+                    tiling.fresh("dispatch"),
+                    grid,
+                    CoreKind.AIV,
+                    gather,
+                    reads,
+                    [written],
+                    route=route.route,
+                    scalars=top,
+                )
             )
-        )
+            return
+        x = moe.tensor_type(op.x)
+        rows = route.type.tokens.data * route.type.top.data
+        type = BufferType((rows, x.get_shape()[-1]), x.element_type, "sent")
+        permuted = Access(tiling.buffer("permuted", MemorySpace.WORKSPACE, type), (sent, WHOLE))
+        for name, kernel, reads, write, scalars in (
+            ("permute", gather, reads, permuted, top),
+            ("dispatch", "copy_rows", [permuted], written, []),
+        ):
+            tiling.tasks(
+                TasksOp(
+                    tiling.fresh(name),
+                    grid,
+                    CoreKind.AIV,
+                    kernel,
+                    reads,
+                    [write],
+                    route=route.route,
+                    scalars=scalars,
+                )
+            )
     else:
+        if tiling.partition.reorder_rows:
+            source = _reordered(source, moe.tensor_type(op.x), route, "unsorted", tiling)
         width = moe.tensor_type(op.x).get_shape()[-1]
         for experts in tiling.way_back(route.type, width):
             cols, blocks = tiling.return_blocks(width, D3, experts.cols)
@@ -191,14 +221,23 @@ def put_tasks(op: comm.PutOp, tiling: Tiling) -> None:
 def wait_tasks(op: comm.WaitOp, tiling: Tiling) -> None:
     """Tiles `comm.wait`: no tasks, since readers of the window depend on the puts by accesses.
 
-    A window that is a result of the function is copied, as the next launch overwrites it.
+    With `reorder_rows`, received rows are copied into the order of the experts. A window that is a
+    result of the function is copied, as the next launch overwrites it.
     """
     window = tiling.place(op.window)
     tiling.places[op.content] = window
     saved = tiling.outputs.get(op.content)
+    put = op.token.owner
+    if (
+        tiling.partition.reorder_rows
+        and isinstance(put, comm.PutOp)
+        and put.direction.data is comm.Direction.DISPATCH
+    ):
+        content = moe.tensor_type(op.content)
+        window = _reordered(window, content, tiling.routes[put.route], "sorted", tiling)
+        tiling.places[op.content] = window
     if saved is None:
         return
-    put = op.token.owner
     if not isinstance(put, comm.PutOp):
         refuse(op, "convert-comm-to-tile: only windows of rows can be results of a function")
     route = tiling.routes[put.route]
@@ -217,6 +256,31 @@ def wait_tasks(op: comm.WaitOp, tiling: Tiling) -> None:
             route=route.route,
         )
     )
+
+
+def _reordered(
+    source: str, tensor: AnyTensor, route: RouteBuffers, name: str, tiling: Tiling
+) -> str:
+    """Copies an expert's rows into a buffer of their own, and returns its name.
+
+    Stands for the re-sort of rows by expert after an all-to-all, and back before one. The rows are
+    in the same order in both buffers, as puts write them where the experts read them; a re-sort
+    moves as many bytes.
+    """
+    copied = tiling.buffer(name, MemorySpace.WORKSPACE, buffer_type_of(tensor))
+    rows = tiling.vector_rows(route.type)
+    tiling.tasks(
+        TasksOp(
+            tiling.fresh("sort" if name == "sorted" else "unsort"),
+            tiling.vector_grid(route.type),
+            CoreKind.AIV,
+            "copy_rows",
+            [Access(source, (rows, WHOLE))],
+            [Access(copied, (rows, WHOLE))],
+            route=route.route,
+        )
+    )
+    return copied
 
 
 def matmul_tasks(op: moe.GroupedMatmulOp, tiling: Tiling) -> None:

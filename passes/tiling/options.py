@@ -50,6 +50,7 @@ APART = (
     ("row_cut", "matrix_shares"),
     ("row_cut", "last_experts"),
     ("put_rows", "put_chunks"),
+    ("row_cut", "reorder_rows"),
     ("vector_rows", "vector_chunks"),
     ("matrix_shares", "task_cols"),
     ("matrix_shares", "gradient_cols"),
@@ -79,6 +80,9 @@ class TilingOptions(MachineOption):
     """Chunks of the rows from one rank to one expert."""
     put_rows: Annotated[int, Range(0, unit="rows")] = 0
     """Maximum rows of a put, instead of put-chunks."""
+    reorder_rows: bool = False
+    """Whether rows are copied into the order in which an all-to-all sends them, by expert after it,
+    and back, as operators around a collective do; else puts gather them and write them in place."""
     return_cols: Annotated[int, Range(0, unit="columns", multiple=FRACTAL)] = 0
     """Columns of a put on the return path and of a sum over a token's copies; 0: all."""
     last_experts: Annotated[int, Range(0, unit="experts")] = 0

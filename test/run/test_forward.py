@@ -201,6 +201,6 @@ def test_command(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     stages = [line.split()[0] for line in out.splitlines()]
     assert stages == [
-        "layer", "routing", "moe", "comm", "tile", "queue", "code", "run", "check",
+        "schedule", "layer", "routing", "moe", "comm", "tile", "queue", "code", "run", "check",
     ]  # fmt: skip
     assert "check     passed against MindSpore 2.10" in out

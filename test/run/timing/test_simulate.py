@@ -50,11 +50,32 @@ def rows_of(out: str) -> list[list[str]]:
 
 def test_the_schedule_that_is_chosen_is_a_row_like_others(capsys: pytest.CaptureFixture[str]):
     out = printed(capsys, *TINY, "--schedule", "depth-first,auto", "--no-serial")
-    assert "schedule  auto, uniform routing: lower-moe" in out
+    assert "schedule  auto, for any routing: lower-moe" in out
     rows = rows_of(out)
     assert [row[3] for row in rows] == ["depth-first", "auto"]
     times = [float(row[4]) for row in rows]
     assert times[1] <= 1.05 * times[0], "chosen for another routing"
+
+
+def test_noise_on_every_task(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """A task takes as much more or less of its time as its number and the seed say."""
+    words = [*TINY, "--schedule", "serial,depth-first", "--all-ranks", "--routing", "balanced"]
+    found: dict[str, list[float]] = {}
+    for name, noise in (
+        ("none", ["--task-noise", "0"]),
+        ("some", ["--task-noise", "0.2"]),
+        ("again", ["--task-noise", "0.2"]),
+        ("other", ["--task-noise", "0.2", "--seed", "1"]),
+    ):
+        rows = rows_of(printed(capsys, *words, *noise))
+        found[name] = [float(row[4]) for row in rows]
+    assert found["some"] == found["again"]
+    for none, *noisy in zip(found["none"], found["some"], found["other"], strict=True):
+        assert noisy[0] != noisy[1]
+        assert all(0.8 * none < us < 1.2 * none and us != none for us in noisy)
+    for part in ("1", "-0.1", "nan"):
+        message = refused(capsys, *TINY, "--task-noise", part)
+        assert message.startswith("error: --task-noise: expected a part from 0 to below 1, found ")
 
 
 def test_schedules_ranks_and_routings_make_a_table(

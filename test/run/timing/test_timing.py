@@ -183,7 +183,13 @@ def test_a_run_has_the_same_bytes_again(skewed: Built):
 
 
 # What a small layer that is one kernel does not feel.
-UNFELT = {"latency.cross_core", "latency.launch", "latency.collective", "clock.system_counter"}
+UNFELT = {
+    "latency.cross_core",
+    "latency.launch",
+    "latency.host_sync",
+    "latency.collective",
+    "clock.system_counter",
+}
 # A queue that is always long enough, a cache that is.
 AMPLE = {"matrix.queue_depth", "l2.bytes", "l2.line"}
 

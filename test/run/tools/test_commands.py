@@ -173,10 +173,12 @@ def test_candidates_without_a_compiler(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("HPMOE_CACHE", str(tmp_path / "cache"))
     output = [] if words == ["simulate"] else ["-o", str(tmp_path / "out")]
     message = refused(capsys, *words, *TINY, *output)
     assert message.endswith("the CPU model needs g++ (C++17), and there is none on the PATH")
-    assert list(tmp_path.iterdir()) == []
+    assert not (tmp_path / "out").exists()
+    assert not list(tmp_path.glob("cache/schedule-*"))
 
 
 def test_a_cache_that_cannot_be_written(

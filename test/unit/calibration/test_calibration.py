@@ -74,7 +74,12 @@ def test_rates_of_a_random_machine(seed: int):
         true = machine.numbers[estimate.name].value
         assert estimate.value == pytest.approx(true, rel=TOLERANCE), estimate
     names = {estimate.name for estimate in found.estimates}
-    assert names >= IDENTIFIED
+    rates = machine.rates
+    bounded = rates.shared_bandwidth_link_out < 3 * rates.core_bandwidth_link
+    if bounded:
+        # The collectives of the sample are on more cores than the links have room for.
+        assert "the links bound" in found.unknown.get("core_bandwidth.link", "the links bound")
+    assert names >= IDENTIFIED - ({"core_bandwidth.link"} if bounded else set())
     assert found.unknown.keys() >= UNSEEN
     assert names | found.unknown.keys() == all_rates()
     assert not names & found.unknown.keys()

@@ -13,6 +13,8 @@ PUBLISHED = {
     "qwen3-30b-a3b": (2048, 768, 128, 8),
     "qwen3-235b-a22b": (4096, 1536, 128, 8),
     "mixtral-8x7b": (4096, 14336, 8, 2),
+    "kimi-k2": (7168, 2048, 384, 8),
+    "glm-4.6": (5120, 1536, 160, 8),
 }
 
 
@@ -60,9 +62,9 @@ def test_sizes_given_replace_the_presets_own():
         ),
         (
             "gpt",
-            "error: unknown preset 'gpt'; known: deepseek-v3, deepseek-v3-tiny, mixtral-8x7b, "
-            "mixtral-8x7b-tiny, qwen3-235b-a22b, qwen3-235b-a22b-tiny, qwen3-30b-a3b, "
-            "qwen3-30b-a3b-tiny",
+            "error: unknown preset 'gpt'; known: deepseek-v3, deepseek-v3-tiny, glm-4.6, "
+            "glm-4.6-tiny, kimi-k2, kimi-k2-tiny, mixtral-8x7b, mixtral-8x7b-tiny, "
+            "qwen3-235b-a22b, qwen3-235b-a22b-tiny, qwen3-30b-a3b, qwen3-30b-a3b-tiny",
         ),
         (
             "mixtral-8x7b-tiny-tiny",

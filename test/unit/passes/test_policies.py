@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,8 +59,12 @@ def order(program: ProgramOp, core: CoreKind) -> list[tuple[str, int]]:
 
 
 def with_numbers(policy: type[Policy], draw: random.Random) -> Policy:
-    """A policy with small numbers for its options."""
-    return policy(**{name: draw.randrange(4) for name in option_types(policy)})
+    """A policy with small numbers, or truth values, for its options."""
+    values: dict[str, Any] = {
+        name: draw.random() < 0.5 if kind is bool else draw.randrange(4)
+        for name, (kind, _) in option_types(policy).items()
+    }
+    return policy(**values)
 
 
 @pytest.mark.parametrize("policy", POLICIES)

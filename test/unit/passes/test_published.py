@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from hpmoe_ir.frontends.presets import preset_layer
 from hpmoe_ir.machines.core_kind import CoreKind
 from hpmoe_ir.machines.machine import load_machine
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
+from hpmoe_ir.passes.pipeline import LowerMoePass
 from hpmoe_ir.schedule.named import NAMED
 
 ORDER_FILE = Path(__file__).parents[2] / "data" / "published-order.json.gz"
@@ -59,8 +61,10 @@ def programs_by_direction() -> dict[str, ProgramOp]:
     )
     ctx, module = make_context(), layer_module(config)
     DeriveBackwardPass().apply(ctx, module)
-    for module_pass in NAMED["published"].passes(load_machine("ascend-a3")):
-        module_pass.apply(ctx, module)
+    # That system takes one vector core of each pair, the schedule both: it is a baseline.
+    (lowering,) = NAMED["published"].passes(load_machine("ascend-a3"))
+    assert isinstance(lowering, LowerMoePass)
+    replace(lowering, vector_cores="one").apply(ctx, module)
     forward, backward = (op for op in module.ops if isinstance(op, ProgramOp))
     return {"forward": forward, "backward": backward}
 
@@ -125,15 +129,6 @@ def test_queues_are_those_of_the_published_system(
     program = programs_by_direction[direction]
     found = list(our_queues(program, core, OPERATORS[direction], rank))
     assert found == [items[lane::24] for lane in range(24)]
-
-
-def test_a_core_that_waits_looks_as_seldom_as_there(
-    programs_by_direction: dict[str, ProgramOp],
-):
-    """Every 50 us and 150 us, in ticks of 20 ns."""
-    for program in programs_by_direction.values():
-        assert program.ticks("poll_aic") == 2500
-        assert program.ticks("poll_aiv") == 7500
 
 
 def test_one_vector_core_of_each_pair_has_tasks(programs_by_direction: dict[str, ProgramOp]):

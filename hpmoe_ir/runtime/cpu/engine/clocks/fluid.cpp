@@ -51,12 +51,14 @@ static double Solve(const double* demand, double capacity) {
 void Fluid::AddDemand(Resource resource, int first, int end) {
   for (const User& user : users_[resource]) {
     const ResourceUse& use = *user.use;
-    const Profile& profile = *running_[user.at]->profile;
+    const Segment& segment = *running_[user.at];
+    const Profile& profile = *segment.profile;
     double* demand = &demand_[static_cast<size_t>(use.rank) * kFactors];
     if (first > 0 && demand[0] <= capacity_[resource]) continue;
     for (int f = first; f < end; ++f) {
       const double factor = std::max(floors_[user.at], Slowed(use, kFactor[f]));
-      demand[f] += use.bytes / (factor == kFactor[f] ? profile.ns[f] : profile.At(factor));
+      const double time = factor == kFactor[f] ? profile.ns[f] : profile.At(factor);
+      demand[f] += use.bytes / (time * segment.noise);
     }
   }
 }
@@ -91,7 +93,7 @@ void Fluid::Share(double now) {
   for (size_t i = 0; i < running_.size(); ++i) {
     Segment& segment = *running_[i];
     if (segment.factor == floors_[i]) continue;
-    segment.left -= (now - segment.since) / segment.profile->At(segment.factor);
+    segment.left -= (now - segment.since) / segment.Time();
     segment.since = now;
     segment.factor = floors_[i];
   }

@@ -29,7 +29,9 @@ struct Segment {
   double since = 0;   // ns
   double left = 0;    // fraction that is left at `since`
   double factor = 1;  // slow-down of its transfers
-  double End() const { return since + left * profile->At(factor); }
+  double noise = 1;   // factor of its time, whatever it does
+  double Time() const { return noise * profile->At(factor); }
+  double End() const { return since + left * Time(); }
 };
 
 // Fair share: all users of a resource are slowed down by one factor, the smallest at which their

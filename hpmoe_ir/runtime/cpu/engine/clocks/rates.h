@@ -43,6 +43,7 @@ namespace cpu_model {
   X(latency, remote_signal)     /* seconds */                                 \
   X(latency, cross_core)        /* seconds: CrossCoreSetFlag, SyncAll */      \
   X(latency, launch)            /* seconds: start of a kernel */              \
+  X(latency, host_sync)         /* seconds: host reads results of a kernel */ \
   X(latency, collective)        /* seconds: host synchronisation of ranks */  \
   X(l2, bytes)                  /* of all lines */                            \
   X(l2, line)                   /* bytes */

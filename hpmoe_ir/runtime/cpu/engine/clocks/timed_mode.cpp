@@ -125,6 +125,7 @@ void TimedMode::Synchronise(Core& core) {
   Segment& segment = clock.segment;
   segment.profile = recorder_.Take(core.rank, segment.uses);
   Account(core, segment);
+  segment.noise = clock.in_task ? clock.noise : 1;
   fluid_->Start(&segment, now_);
   const double end = segment.End();
   if (segment.uses.empty() || end < window_end_) {

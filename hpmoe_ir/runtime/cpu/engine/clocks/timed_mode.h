@@ -24,10 +24,15 @@ struct TimedJob {
   Rates rates;
   std::vector<int> stages;         // stage of each family; empty: one stage
   std::vector<bool> communicates;  // of each stage: whether all ranks end it together
+  std::vector<int> synchronises;   // stages of which the host reads results
   std::string counters;            // name of the memory that has the event counters
   uint64_t first_counter = 0;      // byte offset in it
   uint64_t counter_count = 0;
   uint64_t counter_pitch = 64;
+  // Each task takes a factor of its time between 1 - noise and 1 + noise, drawn from its rank, its
+  // number and this seed.
+  double noise = 0;
+  uint64_t noise_seed = 0;
   // Only rank 0 runs; the others are taken to do the same at the same time. What it sends to a
   // peer, a peer sends to it: `mirrored` has the counter of rank 0 that a peer signals when rank 0
   // sends the n-th signal of a task, by slot * 256 + n.
@@ -113,6 +118,7 @@ class TimedMode : public Model {
     bool in_task = false;
     bool started = false;  // the task's body
     bool signalled = false;
+    double noise = 1;                  // factor of the task's time
     uint32_t signals = 0;              // that the task has sent
     double waited = 0;                 // longest wait of the task for a counter
     double last_read = 0;              // of polled memory
@@ -197,6 +203,7 @@ class TimedMode : public Model {
 
   // Tasks and stages (timed_tasks.cpp, timed_stages.cpp).
   void EndTask(CoreClock& clock);
+  double NoiseOf(int rank, uint32_t task) const;
   static bool AllParked(const RankStages& stages);
   void EnterStage(Core& core, int stage);
   void LeaveStages(Core& core);

@@ -1,5 +1,7 @@
 // Stages: all cores of a rank end a stage, and all ranks one that communicates, before any core
 // begins the next, like operators that the host launches one after the other.
+#include <algorithm>
+
 #include "clocks/timed_mode.h"
 
 namespace cpu_model {
@@ -19,7 +21,11 @@ void TimedMode::OpenNextStage(int rank, double latency) {
 void TimedMode::CloseStage(int rank) {
   RankStages& stages = stages_[rank];
   if (!AllParked(stages) || stages.waiting.empty() || stages.closing) return;
-  const double launch = rates().latency_launch * 1e9;
+  double launch = rates().latency_launch * 1e9;
+  const std::vector<int>& read = job_.synchronises;
+  if (std::find(read.begin(), read.end(), stages.open) != read.end()) {
+    launch += rates().latency_host_sync * 1e9;
+  }
   if (!job_.communicates[stages.open]) return OpenNextStage(rank, launch);
   for (int other = 0; other < RanksThatRun(); ++other) {
     const RankStages& others = stages_[other];

@@ -62,6 +62,11 @@ static bool ReadTimed(Job& job, const std::string& key, std::istream& in) {
     int value = 0;
     in >> value;
     job.timed->communicates.push_back(value != 0);
+  } else if (key == "synchronises") {
+    job.timed->synchronises.emplace_back();
+    in >> job.timed->synchronises.back();
+  } else if (key == "noise") {
+    in >> job.timed->noise >> job.timed->noise_seed;
   } else if (key == "mirror") {
     job.timed->mirror = true;
   } else if (key == "mirrored") {
