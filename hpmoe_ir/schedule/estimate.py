@@ -37,7 +37,8 @@ def least_us(layer: Layer, passes: Passes, ids: Sequence[IdArray]) -> float:
     lowering = passes[0] if passes else None
     if not isinstance(lowering, LowerMoePass):
         return 0.0
-    config, machine = layer.config, layer.machine
+    config = layer.config
+    machine = layer.machine.for_ranks(config.ranks)
     rates = machine.rates
     groups = 1 if lowering.row_cut == "tiles" else lowering.source_groups
     parts = _rows_of_parts(ids, config, groups or min(config.ranks, MAX_GROUPS))

@@ -192,7 +192,7 @@ def _lanes(work: SchedulingInput) -> Lanes | None:
 
 def _lane_count(work: SchedulingInput) -> int:
     """Returns the lane count that saturates the link, rounded so that ranks share lanes evenly."""
-    others, count = work.ranks - 1, min(work.machine.link_lanes, work.cores[CoreKind.AIV] // 2)
+    others, count = work.ranks - 1, min(_link_cores(work), work.cores[CoreKind.AIV] // 2)
     if not others or not count:
         return 0
     if others < count:

@@ -389,3 +389,15 @@ def test_loads_into_l1_are_as_fast_as_a_public_sample():
     assert core == pytest.approx(156e9, rel=0.01)
     assert machine.aic_cores * core == pytest.approx(3.75e12, rel=0.01)
     assert machine.aic_cores * core < rates.shared_bandwidth_l2
+
+
+def test_lanes_fill_the_link_at_the_low_end_of_a_core(tmp_path: Path):
+    """Programs are made for the slowest core that the range allows, and of links as they are."""
+    nominal, measured = load_machine("ascend-a3"), load_machine("ascend-a3:measured")
+    assert nominal.for_ranks(64).link_lanes == 49  # 196 over 4
+    assert measured.for_ranks(64).link_lanes == 23  # 89.6 over 4
+    slow = load_machine(str(with_number(tmp_path, "core_bandwidth", "link", 4e9, "bytes/s")))
+    assert slow.link_lanes == nominal.link_lanes
+    fast = load_machine(str(with_number(tmp_path, "core_bandwidth", "link", 2e10, "bytes/s")))
+    assert fast.link_lanes == 10
+    assert nominal.with_rate("core_bandwidth.link", 2e9).link_lanes == 98
