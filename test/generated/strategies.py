@@ -59,7 +59,11 @@ def policies(draw: st.DrawFn, tiles: bool) -> str:
     """The text of a policy, with small numbers for its options."""
     known = built_in_policies()
     policy = known[draw(st.sampled_from(FOR_TILES if tiles else list(known)))]
-    return str(Spec(policy.name, {n: (draw(st.integers(0, 3)),) for n in option_types(policy)}))
+    values = {
+        name: (draw(st.booleans() if kind is bool else st.integers(0, 3)),)
+        for name, (kind, _) in option_types(policy).items()
+    }
+    return str(Spec(policy.name, values))
 
 
 @st.composite
