@@ -87,7 +87,7 @@ def routing(options: Options) -> Section:
         ["direction", "routing", "ranks", "schedule"],
         lambda c: [c.direction, c.routing, str(c.ranks), c.schedule],
     )
-    text = "All ranks are simulated; auto is chosen for uniform routing."
+    text = "All ranks are simulated; auto is chosen for any routing."
     return Section("Routing", text, cases, table)
 
 

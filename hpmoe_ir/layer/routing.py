@@ -258,7 +258,7 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     except RoutingError:
         raise
     except (OSError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error, EOFError) as e:
-        # NotImplementedError, a RuntimeError, reports an unknown compression.
+        # zipfile reports an unknown compression by a subclass of RuntimeError.
         raise RoutingError(
             f"{path}: expected a .npz file, found one that can't be read: {one_line(str(e))}"
         ) from e

@@ -35,6 +35,9 @@ SANITIZER_FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 SEAL_BYTES = hashlib.sha256().digest_size
 """Bytes after the end of a cached executable: the SHA-256 of the bytes before them."""
 
+NAME_DIGITS = 24
+"""Digits of a digest in the name of a cached file."""
+
 OBJECTS_FILE = "sha256"
 """Name of the file that lists the SHA-256 of each object file of a built engine."""
 
@@ -94,13 +97,14 @@ def _compiler_version(compiler: tuple[str, ...]) -> str:
     return "\0".join([*compiler[1:], done.stdout])
 
 
-def _digest(parts: Iterable[str | bytes]) -> str:
+def content_digest(parts: Iterable[str | bytes]) -> str:
+    """Returns the SHA-256 of parts, each with its length, in hexadecimal."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
-    return digest.hexdigest()[:24]
+    return digest.hexdigest()
 
 
 def _contents(directory: Path, patterns: Sequence[str]) -> list[str | bytes]:
@@ -131,7 +135,8 @@ def build_engine(sanitize: bool = False) -> list[Path]:
     """
     compiler = find_compiler()
     flags = (*ENGINE_FLAGS, "-O1", *SANITIZER_FLAGS) if sanitize else ENGINE_FLAGS
-    key = _digest([_compiler_version(compiler), *flags, *_contents(MODEL_DIR, ("*.h", "*.cpp"))])
+    model = _contents(MODEL_DIR, ("*.h", "*.cpp"))
+    key = content_digest([_compiler_version(compiler), *flags, *model])[:NAME_DIGITS]
     target = cache_dir() / f"engine-{key}"
     sources = sorted(ENGINE_DIR.rglob("*.cpp"))
     names = {source: f"{source.parent.name}-{source.stem}.o" for source in sources}
@@ -262,7 +267,7 @@ def build(
     parts += [start_up, source.read_bytes(), *_contents(MODEL_DIR, ("*.h", "*.cpp"))]
     for directory in include:
         parts += ["include", *_contents(directory, ("*.h", "*.hpp", "*.inc"))]
-    target = (build_dir or cache_dir()) / f"{entry.name}-{_digest(parts)}"
+    target = (build_dir or cache_dir()) / f"{entry.name}-{content_digest(parts)[:NAME_DIGITS]}"
     if _is_sealed(target):
         return target
     objects = build_engine(sanitize)

@@ -192,15 +192,16 @@ class _Timing:
         settle()
         progress("comparing the best")
         found.sort(key=lambda entry: entry[0].time_us)
-        near = [c for c, _ in found if c.time_us <= COMPARED_WITHIN * fastest][:MOST_COMPARED]
-        for candidate, kernels in found[: len(near)] if len(near) > 1 else ():
+        near = [c for c in found if c[0].time_us <= COMPARED_WITHIN * fastest][:MOST_COMPARED]
+        compared = near if len(near) > 1 else []
+        for candidate, kernels in compared:
             for condition in others:
                 self._start(candidate.passes, kernels, condition)
-        for i, (candidate, kernels) in enumerate(found):
-            if i < len(near) > 1:
-                for condition in others:
-                    candidate = self._under(candidate, kernels, condition)
+        for candidate, kernels in compared:
+            for condition in others:
+                candidate = self._under(candidate, kernels, condition)
             yield candidate
+        yield from (candidate for candidate, _ in found[len(compared) :])
 
     def _start(self, passes: Passes, kernels: list[CompiledKernel], condition: Condition) -> None:
         for kernel in kernels:

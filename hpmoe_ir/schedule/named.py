@@ -63,10 +63,6 @@ class Schedule:
             for found in passes
         )
 
-    def serial(self, machine: Machine) -> bool:
-        """Returns whether each task family is an operator launched separately by the host."""
-        return is_serial(self.passes(machine))
-
 
 def is_serial(passes: Sequence[ModulePass]) -> bool:
     """Returns whether a pipeline produces separately launched operators, timed in stages."""

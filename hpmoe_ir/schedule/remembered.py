@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import cast
 import hpmoe_ir
 from hpmoe_ir.driver.specs import pipeline_text
 from hpmoe_ir.output import write_file
-from hpmoe_ir.runtime.cpu_build import cache_dir
+from hpmoe_ir.runtime.cpu_build import NAME_DIGITS, cache_dir, content_digest
 from hpmoe_ir.schedule.candidates import Layer, Passes
 
 
@@ -59,22 +58,18 @@ def _file(layer: Layer, candidates: list[Passes]) -> Path:
         repr(layer.conditions),
         *map(pipeline_text, candidates),
     ]
-    digest = hashlib.sha256()
-    for part in parts:
-        data = part.encode()
-        digest.update(len(data).to_bytes(8, "little") + data)
-    return cache_dir() / f"schedule-{digest.hexdigest()[:24]}.json"
+    return cache_dir() / f"schedule-{content_digest(parts)[:NAME_DIGITS]}.json"
 
 
 @cache
 def source_digest() -> str:
     """Returns the SHA-256 of the package's sources, which what is kept is of."""
-    digest = hashlib.sha256()
+    parts: list[str | bytes] = []
     root = Path(hpmoe_ir.__file__).parent
     for folder, names, files in sorted(os.walk(root, followlinks=True)):
         names[:] = [name for name in names if name != "__pycache__"]
         for name in sorted(files):
             if name.endswith((".py", ".h", ".cpp")):
                 path = Path(folder, name)
-                digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
+                parts += [str(path.relative_to(root)), path.read_bytes()]
+    return content_digest(parts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from hpmoe_ir.machines.machine import load_machine
 from hpmoe_ir.passes.derive_backward import DeriveBackwardPass
 from hpmoe_ir.run.execution import build_program
 from hpmoe_ir.run.signature import backward_of, signatures
+from hpmoe_ir.runtime.cpu_build import content_digest
 from hpmoe_ir.schedule.named import AUTO_SCHEDULE, find_schedule
 
 
@@ -61,7 +61,10 @@ class CompiledExperts:
         assert gradients is not None
         self.forward: CompiledKernel = self.compiled.kernels[FUNCTION]
         self.backward: CompiledKernel = self.compiled.kernels[gradients.name]
-        self.digest: str = _digest(self.compiled)
+        kernels = self.compiled.kernels.items()
+        self.digest: str = content_digest(
+            part for name, kernel in kernels for part in (name, kernel.source, kernel.table)
+        )
         """SHA-256 of both kernels and their task tables: what ranks of one group must share."""
 
     @property
@@ -101,14 +104,6 @@ def compiled_experts(request: LayerRequest) -> CompiledExperts:
     if request not in _known:
         _known[request] = CompiledExperts(request)
     return _known[request]
-
-
-def _digest(compiled: Compiled) -> str:
-    digest = hashlib.sha256()
-    for name, kernel in compiled.kernels.items():
-        for part in (name.encode(), kernel.source.encode(), kernel.table):
-            digest.update(len(part).to_bytes(8, "little") + part)
-    return digest.hexdigest()
 
 
 def _passes(request: LayerRequest) -> tuple[ModulePass, ...]:

@@ -44,19 +44,12 @@ def weight2_shape(config: LayerConfig, ranks: int = 1) -> tuple[int, int]:
 
 def kernel_w13(weight1: Float32Array, config: LayerConfig) -> RawArray:
     """Returns `w13` [experts, H, 2 I] of the kernels as raw memory from `weight1`, rounded."""
-    padded = kernel_config(config)
-    halves = to_bits(weight1, config.dtype).reshape(-1, config.hidden, 2, config.width)
-    rows, columns = padded.hidden - config.hidden, padded.width - config.width
-    whole = _padded(halves, ((0, 0), (0, rows), (0, 0), (0, columns)))
-    return whole.reshape(-1, padded.hidden, 2 * padded.width)
+    return _kernel_layout1(to_bits(weight1, config.dtype), config)
 
 
 def kernel_w2(weight2: Float32Array, config: LayerConfig) -> RawArray:
     """Returns `w2` [experts, I, H] of the kernels as raw memory from `weight2`, rounded."""
-    padded = kernel_config(config)
-    blocks = to_bits(weight2, config.dtype).reshape(-1, config.width, config.hidden)
-    rows, columns = padded.width - config.width, padded.hidden - config.hidden
-    return _padded(blocks, ((0, 0), (0, rows), (0, columns)))
+    return _kernel_layout2(to_bits(weight2, config.dtype), config)
 
 
 def kernel_rows(rows: Float32Array, config: LayerConfig) -> RawArray:
@@ -67,19 +60,12 @@ def kernel_rows(rows: Float32Array, config: LayerConfig) -> RawArray:
 
 def kernel_gradient1(weight1: Float32Array, config: LayerConfig) -> Float32Array:
     """Returns a gradient in the layout of `w13` from one in that of `weight1`, f32."""
-    padded = kernel_config(config)
-    halves = weight1.reshape(-1, config.hidden, 2, config.width)
-    rows, columns = padded.hidden - config.hidden, padded.width - config.width
-    whole = _padded(halves, ((0, 0), (0, rows), (0, 0), (0, columns)))
-    return whole.reshape(-1, padded.hidden, 2 * padded.width)
+    return _kernel_layout1(weight1, config)
 
 
 def kernel_gradient2(weight2: Float32Array, config: LayerConfig) -> Float32Array:
     """Returns a gradient in the layout of `w2` from one in that of `weight2`, f32."""
-    padded = kernel_config(config)
-    blocks = weight2.reshape(-1, config.width, config.hidden)
-    rows, columns = padded.width - config.width, padded.hidden - config.hidden
-    return _padded(blocks, ((0, 0), (0, rows), (0, columns)))
+    return _kernel_layout2(weight2, config)
 
 
 def module_gradient1(dw13: Float32Array, config: LayerConfig) -> Float32Array:
@@ -113,6 +99,27 @@ def reshard(
     Raises ValueError if the rows don't divide by `ranks`.
     """
     return split_ranks(np.concatenate(list(parts)), ranks)
+
+
+def _kernel_layout1(
+    weight1: np.ndarray[Any, np.dtype[Number]], config: LayerConfig
+) -> np.ndarray[Any, np.dtype[Number]]:
+    """Returns an array in the layout of `w13` from one in that of `weight1`."""
+    padded = kernel_config(config)
+    halves = weight1.reshape(-1, config.hidden, 2, config.width)
+    rows, columns = padded.hidden - config.hidden, padded.width - config.width
+    whole = _padded(halves, ((0, 0), (0, rows), (0, 0), (0, columns)))
+    return whole.reshape(-1, padded.hidden, 2 * padded.width)
+
+
+def _kernel_layout2(
+    weight2: np.ndarray[Any, np.dtype[Number]], config: LayerConfig
+) -> np.ndarray[Any, np.dtype[Number]]:
+    """Returns an array in the layout of `w2` from one in that of `weight2`."""
+    padded = kernel_config(config)
+    blocks = weight2.reshape(-1, config.width, config.hidden)
+    rows, columns = padded.width - config.width, padded.hidden - config.hidden
+    return _padded(blocks, ((0, 0), (0, rows), (0, columns)))
 
 
 def _padded(

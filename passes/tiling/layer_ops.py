@@ -14,6 +14,7 @@ from hpmoe_ir.dialects import comm, moe
 from hpmoe_ir.dialects.access import (
     Access,
     BlockSelector,
+    Chunk,
     GroupedRows,
     IndexSelector,
     SentRows,
@@ -151,71 +152,68 @@ def put_tasks(op: comm.PutOp, tiling: Tiling) -> None:
     route = tiling.routes[op.route]
     local, ranks = route.type.local_experts, tiling.ranks
     chunk = tiling.put_chunk(route.type, D2)
-    parts = chunk.count
     source, target = tiling.place(op.x), tiling.place(op.window)
     if op.direction.data is comm.Direction.DISPATCH:
-        weights = [] if op.gate is None else [Access(tiling.place(op.gate), (WHOLE, WHOLE))]
-        sent = SentRows(D0 * local + D1, chunk)
-        grid = [("p", ranks), ("e", local), ("c", parts)]
-        gather = "gather_scaled_rows" if weights else "gather_rows"
-        reads = [Access(source, (WHOLE, WHOLE)), *weights, Access(route.order, (sent,))]
-        written = Access(target, (GroupedRows(D1, RANK, ranks, chunk), WHOLE), peer=D0)
-        top = [AffineExpr.constant(route.type.top.data)]
-        if not tiling.partition.reorder_rows:
-            tiling.tasks(
-                TasksOp(
-                    tiling.fresh("dispatch"),
-                    grid,
-                    CoreKind.AIV,
-                    gather,
-                    reads,
-                    [written],
-                    route=route.route,
-                    scalars=top,
-                )
+        _dispatch_tasks(op, route, chunk, source, target, tiling)
+        return
+    if tiling.partition.reorder_rows:
+        source = _copied_rows(source, moe.tensor_type(op.x), route, "unsorted", "unsort", tiling)
+    width = moe.tensor_type(op.x).get_shape()[-1]
+    for experts in tiling.way_back(route.type, width):
+        cols, blocks = tiling.return_blocks(width, D3, experts.cols)
+        grid = experts.grid([("e", local), ("s", ranks), ("c", chunk.count), *blocks])
+        read = Access(source, (GroupedRows(D0, D1, ranks, chunk), cols))
+        expert = RANK * local + experts.first + D0 if experts.first else RANK * local + D0
+        written = Access(target, (SentRows(expert, chunk), cols), peer=D1)
+        tiling.tasks(
+            TasksOp(
+                tiling.fresh("return"),
+                grid,
+                CoreKind.AIV,
+                "copy_rows",
+                [experts.access(read)],
+                [written],
+                route=route.route,
             )
-            return
+        )
+
+
+def _dispatch_tasks(
+    op: comm.PutOp, route: RouteBuffers, chunk: Chunk, source: str, target: str, tiling: Tiling
+) -> None:
+    """Tiles a dispatch: tasks gather the rows that they put or, with `reorder_rows`, others have
+    gathered them before."""
+    local, ranks = route.type.local_experts, tiling.ranks
+    weights = [] if op.gate is None else [Access(tiling.place(op.gate), (WHOLE, WHOLE))]
+    sent = SentRows(D0 * local + D1, chunk)
+    gather = "gather_scaled_rows" if weights else "gather_rows"
+    gathered = [Access(source, (WHOLE, WHOLE)), *weights, Access(route.order, (sent,))]
+    top = [AffineExpr.constant(route.type.top.data)]
+    written = Access(target, (GroupedRows(D1, RANK, ranks, chunk), WHOLE), peer=D0)
+    steps: list[tuple[str, str, list[Access], Access, list[AffineExpr]]]
+    steps = [("dispatch", gather, gathered, written, top)]
+    if tiling.partition.reorder_rows:
         x = moe.tensor_type(op.x)
         rows = route.type.tokens.data * route.type.top.data
         type = BufferType((rows, x.get_shape()[-1]), x.element_type, "sent")
         permuted = Access(tiling.buffer("permuted", MemorySpace.WORKSPACE, type), (sent, WHOLE))
-        for name, kernel, reads, write, scalars in (
-            ("permute", gather, reads, permuted, top),
+        steps = [
+            ("permute", gather, gathered, permuted, top),
             ("dispatch", "copy_rows", [permuted], written, []),
-        ):
-            tiling.tasks(
-                TasksOp(
-                    tiling.fresh(name),
-                    grid,
-                    CoreKind.AIV,
-                    kernel,
-                    reads,
-                    [write],
-                    route=route.route,
-                    scalars=scalars,
-                )
+        ]
+    for name, kernel, reads, write, scalars in steps:
+        tiling.tasks(
+            TasksOp(
+                tiling.fresh(name),
+                [("p", ranks), ("e", local), ("c", chunk.count)],
+                CoreKind.AIV,
+                kernel,
+                reads,
+                [write],
+                route=route.route,
+                scalars=scalars,
             )
-    else:
-        if tiling.partition.reorder_rows:
-            source = _reordered(source, moe.tensor_type(op.x), route, "unsorted", tiling)
-        width = moe.tensor_type(op.x).get_shape()[-1]
-        for experts in tiling.way_back(route.type, width):
-            cols, blocks = tiling.return_blocks(width, D3, experts.cols)
-            grid = experts.grid([("e", local), ("s", ranks), ("c", parts), *blocks])
-            read = Access(source, (GroupedRows(D0, D1, ranks, chunk), cols))
-            expert = RANK * local + experts.first + D0 if experts.first else RANK * local + D0
-            written = Access(target, (SentRows(expert, chunk), cols), peer=D1)
-            tiling.tasks(
-                TasksOp(
-                    tiling.fresh("return"),
-                    grid,
-                    CoreKind.AIV,
-                    "copy_rows",
-                    [experts.access(read)],
-                    [written],
-                    route=route.route,
-                )
-            )
+        )
 
 
 def wait_tasks(op: comm.WaitOp, tiling: Tiling) -> None:
@@ -234,7 +232,7 @@ def wait_tasks(op: comm.WaitOp, tiling: Tiling) -> None:
         and put.direction.data is comm.Direction.DISPATCH
     ):
         content = moe.tensor_type(op.content)
-        window = _reordered(window, content, tiling.routes[put.route], "sorted", tiling)
+        window = _copied_rows(window, content, tiling.routes[put.route], "sorted", "sort", tiling)
         tiling.places[op.content] = window
     if saved is None:
         return
@@ -258,20 +256,20 @@ def wait_tasks(op: comm.WaitOp, tiling: Tiling) -> None:
     )
 
 
-def _reordered(
-    source: str, tensor: AnyTensor, route: RouteBuffers, name: str, tiling: Tiling
+def _copied_rows(
+    source: str, tensor: AnyTensor, route: RouteBuffers, buffer: str, family: str, tiling: Tiling
 ) -> str:
-    """Copies an expert's rows into a buffer of their own, and returns its name.
+    """Adds a family that copies the experts' rows into a buffer of its own; returns its name.
 
     Stands for the re-sort of rows by expert after an all-to-all, and back before one. The rows are
     in the same order in both buffers, as puts write them where the experts read them; a re-sort
     moves as many bytes.
     """
-    copied = tiling.buffer(name, MemorySpace.WORKSPACE, buffer_type_of(tensor))
+    copied = tiling.buffer(buffer, MemorySpace.WORKSPACE, buffer_type_of(tensor))
     rows = tiling.vector_rows(route.type)
     tiling.tasks(
         TasksOp(
-            tiling.fresh("sort" if name == "sorted" else "unsort"),
+            tiling.fresh(family),
             tiling.vector_grid(route.type),
             CoreKind.AIV,
             "copy_rows",

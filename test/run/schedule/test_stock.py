@@ -62,6 +62,8 @@ def test_operators_are_those_of_the_exported_graph() -> None:
     # What is left builds the route, which stands for sorting ids.
     assert {*stages} - {*rows, *counts} == {"place", "build_route"}
     assert len({stages[name] for name in rows}) == len(rows), "each is launched by itself"
+    others = stages_of("serial").stage
+    assert [name for name in rows if name not in others] == ["permute", "sort", "unsort"]
 
 
 def test_the_host_reads_the_counts_after_their_exchange() -> None:
